@@ -43,8 +43,13 @@ def _clean(value: Any) -> Any:
     return printable(value)
 
 
+def _text(value: Any) -> Any:
+    """Escape text, leave the rest for pydantic to refuse (or for another member of a union to take)."""
+    return printable(value) if isinstance(value, str) else value
+
+
 Number = Annotated[float | None, BeforeValidator(_finite)]
-Text = Annotated[str, BeforeValidator(printable)]
+Text = Annotated[str, BeforeValidator(_text)]
 Free = Annotated[dict[str, Any], BeforeValidator(_clean)]
 """Data whose keys another room owns (identities, counters, transport)."""
 

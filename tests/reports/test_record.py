@@ -60,7 +60,7 @@ def finished(**changes: Any) -> Record:
             "cases": [passed],
         }
     )
-    return Record.model_validate(base.model_copy(update=changes).model_dump())
+    return Record.model_validate({**base.model_dump(), **changes})
 
 
 @pytest.mark.parametrize(
