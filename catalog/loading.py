@@ -1,0 +1,115 @@
+"""The loaded catalog: shipped files first, then the user's directories, the later definition of a name winning.
+
+A file's content, not its place, says what it holds: a mapping with `entries`, `accelerators`, `profiles` and so on.
+One model checks them all, so a user's file gets the same messages as ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from catalog.accelerator import Accelerator
+from catalog.checking import Strict, check, read_yaml
+from catalog.entry import Entry
+from catalog.errors import CatalogError, listing, suggestion
+
+SHIPPED = Path(__file__).parent
+ELSEWHERE = frozenset({"logformats"})
+"""Folders whose files another room reads."""
+
+
+class CatalogFile(Strict):
+    """What one YAML file may hold."""
+
+    entries: tuple[Entry, ...] = ()
+    accelerators: tuple[Accelerator, ...] = ()
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=_Named)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything the suite knows by name."""
+
+    entries: Mapping[str, Entry]
+    accelerators: Mapping[str, Accelerator]
+    origins: Mapping[str, str]
+    """`entry nccl-all-reduce` → the file it came from."""
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name. Raises `CatalogError` with the nearest one."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise CatalogError(
+                f"unknown catalog entry {name!r}: expected one of {listing(self.entries)}"
+                f"{suggestion(name, self.entries)}"
+            ) from None
+
+    def accelerator_for(self, product: str) -> Accelerator | None:
+        """The accelerator a GPU label names; the longest matching pattern decides, None when none matches."""
+        best = max(self.accelerators.values(), key=lambda acc: acc.match(product), default=None)
+        return best if best is not None and best.match(product) else None
+
+
+def load(extra_dirs: Iterable[str | Path] = ()) -> Catalog:
+    """The shipped catalog with the user's directories over it. Raises `CatalogError` listing every problem."""
+    extra = tuple(Path(folder) for folder in extra_dirs)
+    for folder in extra:
+        if not folder.is_dir():
+            raise CatalogError(f"{folder}: expected a directory of catalog files, found none; check --catalog")
+    return _merge([*_shipped(), *_read(extra)])
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[tuple[str, CatalogFile], ...]:
+    return _read((SHIPPED,))
+
+
+def _read(folders: Iterable[Path]) -> tuple[tuple[str, CatalogFile], ...]:
+    problems: list[str] = []
+    files: list[tuple[str, CatalogFile]] = []
+    for path in _paths(folders):
+        try:
+            files.append((str(path), check(CatalogFile, read_yaml(path), str(path))))
+        except CatalogError as error:
+            problems.append(str(error))
+    if problems:
+        raise CatalogError("\n".join(problems))
+    return tuple(files)
+
+
+def _paths(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        for path in sorted(folder.rglob("*.y*ml")):
+            if not ELSEWHERE & set(path.relative_to(folder).parts):
+                yield path
+
+
+def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
+    entries: dict[str, Entry] = {}
+    accelerators: dict[str, Accelerator] = {}
+    origins: dict[str, str] = {}
+    for where, content in files:
+        _add(entries, content.entries, "entry", where, origins)
+        _add(accelerators, content.accelerators, "accelerator", where, origins)
+    return Catalog(entries, accelerators, origins)
+
+
+def _add(into: dict[str, Item], items: Iterable[Item], what: str, where: str, origins: dict[str, str]) -> None:
+    for item in items:
+        key = f"{what} {item.name}"
+        if origins.get(key) == where:
+            raise CatalogError(f"{where}: expected each {what} once, found {item.name!r} twice")
+        into[item.name] = item
+        origins[key] = where
