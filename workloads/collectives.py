@@ -1,0 +1,842 @@
+"""Measures and checks one collective between all ranks, and prints the table of nccl-tests: no other file needed.
+
+Started once a rank with RANK, WORLD_SIZE and MASTER_ADDR (MASTER_PORT, LOCAL_RANK where they differ from 29500 and 0),
+by hand or by torchrun, it sweeps message sizes with PyTorch over `nccl` (GPUs) or `gloo` (CPUs). Rank 0 prints a row as
+soon as it is measured and at last one line `CLUSTERPROOF-RESULT {json}`. Whatever goes wrong on a rank ends that rank
+within the time limit, non-zero, with a sentence and a line `CLUSTERPROOF-ERROR {json}`: a silent end does not exist.
+
+What the numbers mean follows nccl-tests (https://github.com/NVIDIA/nccl-tests):
+* size is the larger of what one rank sends and receives; pieces of all_gather, reduce_scatter and alltoall are rounded
+  down to 16 bytes a rank, and `count` is the piece (src/all_gather.cu, src/reduce_scatter.cu, src/alltoall.cu);
+* a time is the wall time of all iterations through their number, averaged over ranks (README.md, `-a` default 1);
+* algbw = size / time, busbw = algbw x a factor of the collective (doc/PERFORMANCE.md, "Summary");
+* `#wrong` counts the elements, over all ranks, that differ from the right result in an untimed iteration after the
+  timed ones, whose input nobody has seen before (so that a stale buffer shows).
+PyTorch has all_reduce and broadcast in place only: for the out-of-place columns the input is kept in a buffer of its
+own, and putting it back is left out of the time.
+
+Under the suite (CLUSTERPROOF_NODE is set) a complete run exits 0 even with wrong elements, because the result line
+carries them and the suite judges it; run by hand it exits 1. CLUSTERPROOF_FAULT="KIND:rank=R,after=SIZE" breaks a run
+on purpose, for the suite's own tests: `kill`, `hang` and `stop-early` act before the first size above SIZE,
+`corrupt` changes one element of the rank's result at every size above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ALIGNMENT = 16
+"""Bytes that a rank's piece is rounded down to, as nccl-tests does."""
+PERIOD = 1021
+"""Elements after which a test pattern repeats: prime, so that no shift by a usual buffer size goes unseen."""
+BLOCK = PERIOD * 8192
+"""Elements compared at once: bounds the memory that a check needs."""
+HEARTBEAT_S = 10.0
+"""A cycle that ends this long after the last output prints a comment, so that a slow run does not look dead."""
+
+DTYPES: dict[str, tuple[str, int, int]] = {
+    # name in nccl-tests: (name in torch, bytes, largest whole number up to which every sum is exact)
+    "int8": ("int8", 1, 127),
+    "uint8": ("uint8", 1, 255),
+    "int32": ("int32", 4, 2**31 - 1),
+    "int64": ("int64", 8, 2**53),
+    "half": ("float16", 2, 2048),
+    "bfloat16": ("bfloat16", 2, 256),
+    "float": ("float32", 4, 2**24),
+    "double": ("float64", 8, 2**53),
+}
+
+
+class Failure(Exception):  # noqa: N818 - what a rank reports before it ends
+    """What went wrong, in words for the person who reads the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What sets one collective apart from the others; the rest of this file is the same for all."""
+
+    factor: Callable[[int], float]
+    """busbw / algbw for n ranks (doc/PERFORMANCE.md)."""
+    run: Callable[[Any, Tensor, Tensor, Ranks], None]
+    """(torch.distributed, send, recv, ranks): starts it and waits for it on CPUs, enqueues it on GPUs."""
+    split: bool = False
+    """The input holds one piece for each rank."""
+    output: str = "sum"
+    """`sum` of all ranks' pieces, `each` rank's piece in rank order, the piece of the `root` or of the `previous`."""
+    pieces: bool = False
+    """Sizes are cut into a piece a rank."""
+    in_place: bool = True
+    one_buffer: bool = False
+    """PyTorch takes only one buffer, which holds the input before and the output after."""
+    spends_input: bool = False
+    """... and the output overwrites the input on every rank."""
+    redop: str = "none"
+    root: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Who we are among how many."""
+
+    rank: int
+    world: int
+    local: int
+    node: str
+
+
+def _all_reduce(dist: Any, _send: Tensor, recv: Tensor, _ranks: Ranks) -> None:
+    dist.all_reduce(recv)
+
+
+def _all_gather(dist: Any, send: Tensor, recv: Tensor, _ranks: Ranks) -> None:
+    # PyTorch 2.13 renamed these two; images carry older ones.
+    getattr(dist, "all_gather_single", dist.all_gather_into_tensor)(recv, send)
+
+
+def _reduce_scatter(dist: Any, send: Tensor, recv: Tensor, _ranks: Ranks) -> None:
+    getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)(recv, send)
+
+
+def _alltoall(dist: Any, send: Tensor, recv: Tensor, _ranks: Ranks) -> None:
+    dist.all_to_all_single(recv, send)
+
+
+def _broadcast(dist: Any, _send: Tensor, recv: Tensor, _ranks: Ranks) -> None:
+    dist.broadcast(recv, src=0)
+
+
+def _sendrecv(dist: Any, send: Tensor, recv: Tensor, ranks: Ranks) -> None:
+    """Every rank sends to the next and receives from the previous (src/sendrecv.cu)."""
+    operations = [
+        dist.P2POp(dist.isend, send, (ranks.rank + 1) % ranks.world),
+        dist.P2POp(dist.irecv, recv, (ranks.rank - 1) % ranks.world),
+    ]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+
+
+def _share(n: int) -> float:
+    return (n - 1) / n
+
+
+COLLECTIVES: dict[str, Collective] = {
+    "all_reduce": Collective(
+        factor=lambda n: 2 * (n - 1) / n, run=_all_reduce, one_buffer=True, spends_input=True, redop="sum"
+    ),
+    "all_gather": Collective(factor=_share, run=_all_gather, output="each", pieces=True),
+    "reduce_scatter": Collective(factor=_share, run=_reduce_scatter, split=True, pieces=True, redop="sum"),
+    "alltoall": Collective(factor=_share, run=_alltoall, split=True, output="each", pieces=True, in_place=False),
+    "broadcast": Collective(factor=lambda _: 1.0, run=_broadcast, output="root", one_buffer=True, root=0),
+    "sendrecv": Collective(factor=lambda _: 1.0, run=_sendrecv, output="previous", in_place=False),
+}
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that fails like everything else here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting."""
+        raise Failure(f"{message} (see --help)")
+
+
+def size(text: str) -> int:
+    """`16M` → 16777216: a whole number of bytes with K, M, G or T for powers of 1024, as nccl-tests reads sizes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"a size is a number with K, M, G or T behind it, not {text!r}")
+    value = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")
+    if value < 1 or value != int(value):
+        raise argparse.ArgumentTypeError(f"a size is a whole number of bytes above 0, not {text!r}")
+    return int(value)
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, found {text!r}")
+        return int(text)
+
+    return number
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line; raises `Failure`."""
+    parser = Parser(prog="collectives.py", description="Measure and check one collective between all ranks.")
+    parser.add_argument("--collective", choices=sorted(COLLECTIVES), default="all_reduce")
+    parser.add_argument("--begin", type=size, default=8, help="smallest size (default 8)")
+    parser.add_argument("--end", type=size, default=64 * 2**20, help="largest size (default 64M)")
+    parser.add_argument("--factor", type=_whole(2), default=2, help="from one size to the next (default 2)")
+    parser.add_argument("--iters", type=_whole(1), default=20, help="timed iterations a cycle (default 20)")
+    parser.add_argument("--warmup", type=_whole(0), default=5, help="untimed iterations before a size (default 5)")
+    parser.add_argument("--cycles", type=_whole(1), default=1, help="repeats of each measurement (default 1)")
+    parser.add_argument("--dtype", choices=sorted(DTYPES), default="float")
+    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+    parser.add_argument("--timeout", type=_whole(1), default=300, help="seconds one step may take (default 300)")
+    args = parser.parse_args(argv)
+    if args.begin > args.end:
+        raise Failure(f"--begin {args.begin} is above --end {args.end}")
+    return args
+
+
+def ranks_from(env: dict[str, str]) -> Ranks:
+    """Who we are, from the variables that torchrun and every launcher of PyTorch jobs set; raises `Failure`."""
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if not env.get(name)]
+    if missing:
+        raise Failure(f"{', '.join(missing)} not set: start one process a rank with them, or use torchrun")
+    numbers = {"RANK": env["RANK"], "WORLD_SIZE": env["WORLD_SIZE"], "LOCAL_RANK": env.get("LOCAL_RANK", "0")}
+    bad = [f"{name}={value!r}" for name, value in numbers.items() if not value.isdecimal()]
+    if bad:
+        raise Failure(f"expected whole numbers, found {', '.join(bad)}")
+    rank, world = int(numbers["RANK"]), int(numbers["WORLD_SIZE"])
+    if rank >= world:
+        raise Failure(f"RANK={rank} is not below WORLD_SIZE={world}")
+    env.setdefault("MASTER_PORT", "29500")
+    return Ranks(rank, world, int(numbers["LOCAL_RANK"]), env.get("CLUSTERPROOF_NODE") or socket.gethostname())
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault to show on purpose (CLUSTERPROOF_FAULT)."""
+
+    kind: str = ""
+    rank: int = 0
+    after: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """`hang:rank=2,after=1M`; the empty string is no fault. Raises `Failure`."""
+        match = re.fullmatch(r"(?:(kill|hang|corrupt|stop-early)(?::(?:rank=(\d+))?,?(?:after=(\w+))?)?)?", text)
+        if not match:
+            raise Failure(f"CLUSTERPROOF_FAULT={text!r} is none of kill, hang, corrupt, stop-early[:rank=R,after=SIZE]")
+        return cls(match[1] or "", int(match[2] or 0), size(match[3]) if match[3] else 0)
+
+    def hits(self, kind: str, rank: int, nbytes: int) -> bool:
+        """Whether it shows on this rank at this size."""
+        return self.kind == kind and (self.rank == rank or kind == "stop-early") and nbytes > self.after
+
+    def strike(self, rank: int, nbytes: int) -> bool:
+        """Die or hang where asked to; True where the sweep shall be left."""
+        if self.hits("kill", rank, nbytes):
+            os.kill(os.getpid(), signal.SIGKILL)
+        while self.hits("hang", rank, nbytes):
+            time.sleep(1)
+        return self.hits("stop-early", rank, nbytes)
+
+
+# --- layout and test pattern ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many elements a size means for one collective."""
+
+    requested: int
+    piece: int
+    """Elements of one piece; `count` in the table."""
+    send: int
+    recv: int
+    nbytes: int
+    """What the table's `size` says."""
+
+
+def layout(collective: Collective, requested: int, world: int, width: int) -> Layout:
+    """Elements and bytes of one message size; `width` is the bytes of an element."""
+    piece = requested // width
+    if collective.pieces:
+        line = max(1, ALIGNMENT // width)
+        piece = piece // world // line * line
+    send = piece * (world if collective.split else 1)
+    recv = piece * (world if collective.output == "each" else 1)
+    return Layout(requested, piece, send, recv, max(send, recv) * width)
+
+
+def sweep(collective: Collective, sizes: Sequence[int], world: int, width: int) -> list[Layout]:
+    """The sizes that a run measures: those with at least one element a piece, each once. Raises `Failure` for none."""
+    layouts: dict[int, Layout] = {}
+    for requested in sizes:
+        this = layout(collective, requested, world, width)
+        if this.piece:
+            layouts.setdefault(this.nbytes, this)
+    if not layouts:
+        raise Failure(f"{sizes[-1]} bytes do not hold an element for each of {world} ranks: raise --end")
+    return list(layouts.values())
+
+
+def steps(begin: int, end: int, factor: int) -> list[int]:
+    """`begin`, times `factor`, and so on up to `end`."""
+    sizes = [begin]
+    while sizes[-1] * factor <= end:
+        sizes.append(sizes[-1] * factor)
+    return sizes
+
+
+class Pattern:
+    """Test data: one table of `PERIOD` small whole numbers for each (sender, receiver, repetition), repeated.
+
+    The sum over all ranks stays below the largest number that the type adds without rounding, in any order.
+    """
+
+    def __init__(self, torch: Any, like: Tensor, world: int, addends: int, limit: int) -> None:
+        """For buffers as `like`, whose results add up `addends` pieces and may not exceed `limit`."""
+        self.torch, self.like, self.world = torch, like, world
+        self.every = -(-addends // limit)  # with more ranks than the type can count only every n-th adds something
+        self.top = max(1, min(limit // addends, 97))
+        self.index: Tensor = torch.arange(PERIOD, dtype=torch.int64)
+
+    def _numbers(self, senders: Tensor, receiver: Tensor, repetition: int) -> Tensor:
+        mixed = self.index * 7919 + senders * 104729 + (receiver + 1) * 15485863 + repetition * 1299709
+        mixed = (mixed ^ (mixed >> 7)) * 31
+        numbers = (mixed ^ (mixed >> 5)) % (self.top + 1)
+        numbers[(senders + self.index + repetition).expand_as(numbers) % self.every != 0] = 0
+        return numbers
+
+    def tables(self, sender: int | None, receiver: int | None, repetition: int) -> Tensor:
+        """(pieces, PERIOD): of one sender or (None) of each, to one receiver or (None) to each."""
+        everyone = self.torch.arange(self.world, dtype=self.torch.int64)[:, None]
+        senders = everyone if sender is None else self.torch.tensor([[sender]])
+        receivers = everyone if receiver is None else self.torch.tensor([[receiver]])
+        return self._put(self._numbers(senders, receivers, repetition))
+
+    def total(self, receiver: int, repetition: int) -> Tensor:
+        """(1, PERIOD): the sum over all senders."""
+        total = self.torch.zeros(1, PERIOD, dtype=self.torch.int64)
+        for first in range(0, self.world, 1024):
+            senders = self.torch.arange(first, min(first + 1024, self.world), dtype=self.torch.int64)[:, None]
+            total += self._numbers(senders, self.torch.tensor([[receiver]]), repetition).sum(0, keepdim=True)
+        return self._put(total)
+
+    def _put(self, numbers: Tensor) -> Tensor:
+        return numbers.to(self.like.dtype).to(self.like.device)
+
+
+EVERYBODY = -1
+"""The receiver of a piece that all ranks get."""
+
+
+def sent(collective: Collective, pattern: Pattern, ranks: Ranks, repetition: int) -> Tensor:
+    """Tables of the pieces that this rank sends."""
+    receivers = {"previous": (ranks.rank + 1) % ranks.world}
+    receiver = None if collective.split else receivers.get(collective.output, EVERYBODY)
+    return pattern.tables(ranks.rank, receiver, repetition)
+
+
+def expected(collective: Collective, pattern: Pattern, ranks: Ranks, repetition: int) -> Tensor:
+    """Tables of the pieces that this rank must receive."""
+    receiver = ranks.rank if collective.split or collective.output == "previous" else EVERYBODY
+    if collective.output == "sum":
+        return pattern.total(receiver, repetition)
+    senders = {"each": None, "root": collective.root, "previous": (ranks.rank - 1) % ranks.world}
+    return pattern.tables(senders[collective.output], receiver, repetition)
+
+
+def fill(buffer: Tensor, tables: Tensor) -> None:
+    """Write each table over its piece of the buffer, again and again."""
+    for piece, table in zip(buffer.view(len(tables), -1), tables, strict=True):
+        whole = len(piece) // PERIOD * PERIOD
+        piece[:whole].view(-1, PERIOD).copy_(table)
+        piece[whole:].copy_(table[: len(piece) - whole])
+
+
+def count_wrong(buffer: Tensor, tables: Tensor) -> int:
+    """Elements that differ from what `fill` would write."""
+    wrong = 0
+    for piece, table in zip(buffer.view(len(tables), -1), tables, strict=True):
+        whole = len(piece) // PERIOD * PERIOD
+        for first in range(0, whole, BLOCK):
+            part = piece[first : min(first + BLOCK, whole)].view(-1, PERIOD)
+            wrong += int((part != table).sum())
+        wrong += int((piece[whole:] != table[: len(piece) - whole]).sum())
+    return wrong
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+
+class Watchdog:
+    """Ends this process when a step takes longer than the limit, whatever it is blocked in."""
+
+    def __init__(self, seconds: float, give_up: Callable[[str], None]) -> None:
+        self._seconds, self._give_up = seconds, give_up
+        self._what, self._since = "start", time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def step(self, what: str) -> None:
+        """A new step begins; `what` is what the message will name if it never ends."""
+        self._what, self._since = what, time.monotonic()
+
+    @property
+    def current(self) -> str:
+        """The step we are in."""
+        return self._what
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._since < self._seconds:
+            time.sleep(min(1.0, self._seconds / 10))
+        self._give_up(f"{self._what}: nothing happened for {self._seconds:.0f} s")
+
+
+@dataclass(slots=True)
+class Cell:
+    """One measurement of one size: wall time and wrong elements of every rank."""
+
+    times_us: list[float]
+    wrong: list[int]
+
+    @property
+    def time_us(self) -> float:
+        """Average over the ranks."""
+        return sum(self.times_us) / len(self.times_us)
+
+
+@dataclass(slots=True)
+class Row:
+    """All measurements of one size."""
+
+    layout: Layout
+    out_of_place: list[Cell] = field(default_factory=list)
+    in_place: list[Cell] = field(default_factory=list)
+
+
+class Bench:
+    """Buffers, clocks and the process group of one rank."""
+
+    def __init__(self, args: argparse.Namespace, ranks: Ranks, backend: str, fault: Fault, watchdog: Watchdog) -> None:
+        import torch  # noqa: PLC0415 - a missing torch must be said in our words
+        import torch.distributed as dist  # noqa: PLC0415
+
+        self.torch: Any = torch
+        self.dist: Any = dist
+        self.args, self.ranks, self.fault, self.watchdog = args, ranks, fault, watchdog
+        self.collective = COLLECTIVES[args.collective]
+        self.device = device_of(torch, backend, ranks)
+        name, self.width, limit = DTYPES[args.dtype]
+        self.dtype = getattr(torch, name)
+        self.layouts = sweep(self.collective, steps(args.begin, args.end, args.factor), ranks.world, self.width)
+        self.repetition = 0
+        largest = self.layouts[-1]
+        watchdog.step(f"allocating {largest.send + largest.recv} elements of {args.dtype}")
+        self.send: Tensor = torch.zeros(largest.send, dtype=self.dtype, device=self.device)
+        self.recv: Tensor = torch.zeros(largest.recv, dtype=self.dtype, device=self.device)
+        addends = ranks.world if self.collective.output == "sum" else 1
+        self.pattern = Pattern(torch, self.recv, ranks.world, addends, limit)
+
+    def sync(self) -> None:
+        """Wait until everything enqueued has run."""
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize(self.device)
+
+    def buffers(self, this: Layout, in_place: bool) -> tuple[Tensor, Tensor]:
+        """Input and output for one size; in place the smaller of both lies inside the larger one."""
+        send, recv = self.send[: this.send], self.recv[: this.recv]
+        if in_place and this.recv >= this.send:
+            send = recv if this.send == this.recv else recv.view(self.ranks.world, -1)[self.ranks.rank]
+        elif in_place:
+            recv = send.view(self.ranks.world, -1)[self.ranks.rank]
+        return send, recv
+
+    def run(self, send: Tensor, recv: Tensor) -> None:
+        """The collective, once."""
+        self.collective.run(self.dist, send, recv, self.ranks)
+
+    def seconds(self, send: Tensor, recv: Tensor, restore: bool) -> float:
+        """Mean time of one iteration on this rank."""
+        self.dist.barrier()
+        self.sync()
+        if restore and self.device.type == "cuda":
+            return self._restored_on_gpu(send, recv)
+        if restore:
+            return self._restored_on_cpu(send, recv)
+        start = time.perf_counter()
+        for _ in range(self.args.iters):
+            self.run(send, recv)
+        self.sync()
+        return (time.perf_counter() - start) / int(self.args.iters)
+
+    def _restored_on_cpu(self, send: Tensor, recv: Tensor) -> float:
+        spent = 0.0
+        for _ in range(self.args.iters):
+            recv.copy_(send)
+            start = time.perf_counter()
+            self.run(send, recv)
+            spent += time.perf_counter() - start
+        return spent / int(self.args.iters)
+
+    def _restored_on_gpu(self, send: Tensor, recv: Tensor) -> float:
+        """Events on the stream, so that iterations follow each other without waiting for the host."""
+        event = self.torch.cuda.Event
+        marks = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(self.args.iters)]
+        for before, after in marks:
+            recv.copy_(send)
+            before.record()
+            self.run(send, recv)
+            after.record()
+        self.sync()
+        spent_ms = sum(float(before.elapsed_time(after)) for before, after in marks)
+        return spent_ms / 1e3 / len(marks)
+
+    def wrong(self, send: Tensor, recv: Tensor, nbytes: int) -> int:
+        """Run once with fresh data and count this rank's wrong elements."""
+        self.repetition += 1
+        recv.fill_(float("nan") if recv.is_floating_point() else 113)  # so that none is right because it was before
+        if not (self.collective.root >= 0 and self.ranks.rank != self.collective.root):
+            fill(send, sent(self.collective, self.pattern, self.ranks, self.repetition))
+            self._place(send, recv)
+        self.run(send, recv)
+        self.sync()
+        if self.fault.hits("corrupt", self.ranks.rank, nbytes):
+            recv[0] += 1
+        return count_wrong(recv, expected(self.collective, self.pattern, self.ranks, self.repetition))
+
+    def _place(self, send: Tensor, recv: Tensor) -> None:
+        if self.collective.one_buffer and send.data_ptr() != recv.data_ptr():
+            recv.copy_(send)
+
+    def cell(self, this: Layout, in_place: bool, cycle: int) -> Cell:
+        """Measure one size once, and gather what every rank found."""
+        send, recv = self.buffers(this, in_place)
+        where = "in place" if in_place else "out of place"
+        self.watchdog.step(f"{self.args.collective} of {this.nbytes} bytes, {where}, cycle {cycle}")
+        send.zero_()  # sums of zeros stay finite however often they are added in place
+        recv.zero_()
+        for _ in range(self.args.warmup if cycle == 0 else 0):
+            self.run(send, recv)
+        spent = self.seconds(send, recv, restore=self.collective.spends_input and not in_place)
+        wrong = self.wrong(send, recv, this.nbytes)
+        own = self.torch.tensor([spent * 1e6, wrong], dtype=self.torch.float64, device=self.device)
+        everyone = self.torch.empty(2 * self.ranks.world, dtype=self.torch.float64, device=self.device)
+        _all_gather(self.dist, own, everyone, self.ranks)
+        pairs = everyone.view(-1, 2).tolist()
+        return Cell([time_us for time_us, _ in pairs], [int(count) for _, count in pairs])
+
+
+def device_of(torch: Any, backend: str, ranks: Ranks) -> Any:
+    """The device that this rank works on; raises `Failure` where it has none."""
+    if backend == "gloo":
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if not torch.cuda.is_available() or not count:
+        raise Failure("backend nccl needs a GPU and a PyTorch built for CUDA; use --backend gloo on CPUs")
+    if ranks.local >= count > 1:
+        raise Failure(f"LOCAL_RANK={ranks.local} has no GPU: {count} are visible on {ranks.node}")
+    device = torch.device("cuda", ranks.local if count > 1 else 0)
+    torch.cuda.set_device(device)
+    return device
+
+
+# --- what is printed ------------------------------------------------------------------------------------------------
+
+_SIDE = "     time   algbw   busbw  #wrong"
+_UNITS = "     (us)  (GB/s)  (GB/s)        "
+HEADER = "\n".join(
+    (
+        "#",
+        f"#{'out-of-place':>74}{'in-place':>31}          ",
+        f"#{'size':>11}{'count':>14}{'type':>10}{'redop':>8}{'root':>8}{_SIDE}{_SIDE} ",
+        f"#{'(B)':>11}{'(elements)':>14}{'':26}{_UNITS}{_UNITS} ",
+    )
+)
+
+
+def figure(value: float, width: int) -> str:
+    """As many decimals as fit, two at most (getFloatStr in src/util.cu)."""
+    digits = len(str(int(value))) if value >= 1 else 0
+    decimals = 2 if digits < width - 2 else 1 if digits < width - 1 else 0
+    return f"{value:{width}.{decimals}f}" if digits <= width else f"{value:{width}.1e}"
+
+
+class Printer:
+    """Rank 0's standard output: each line leaves at once, so that a reader sees how far the run has come."""
+
+    def __init__(self, active: bool) -> None:
+        self._active, self._last = active, time.monotonic()
+
+    def line(self, text: str) -> None:
+        """One line, or several."""
+        if self._active:
+            print(text, flush=True)
+            self._last = time.monotonic()
+
+    def heartbeat(self, text: str) -> None:
+        """A comment, only when nothing was said for a while."""
+        if time.monotonic() - self._last >= HEARTBEAT_S:
+            self.line(f"# {text}")
+
+
+def cell_figures(cells: Sequence[Cell], nbytes: int, factor: float) -> dict[str, Any] | None:
+    """Time, bandwidths and wrong elements, averaged (wrong: summed) over `cells`; None where nothing was measured."""
+    if not cells:
+        return None
+    time_us = sum(cell.time_us for cell in cells) / len(cells)
+    algbw = nbytes / 1e3 / time_us  # bytes a µs = MB/s; / 1e3 = GB/s
+    return {
+        "time_us": round(time_us, 3),
+        "algbw": round(algbw, 6),
+        "busbw": round(algbw * factor, 6),
+        "wrong": sum(sum(cell.wrong) for cell in cells),
+    }
+
+
+def table_row(bench: Bench, row: Row) -> str:
+    """The row of nccl-tests' table for one size."""
+    this, collective = row.layout, bench.collective
+    text = f"{this.nbytes:12d}  {this.piece:12d}  {bench.args.dtype:>8s}  {collective.redop:>6s}  {collective.root:6d}"
+    for cells in (row.out_of_place, row.in_place):
+        values = cell_figures(cells, this.nbytes, collective.factor(bench.ranks.world))
+        if values is None:
+            text += f"  {'N/A':>7s}  {'N/A':>6s}  {'N/A':>6s}  {'N/A':>6s}"
+        else:
+            bandwidths = f"{figure(values['algbw'], 6)}  {figure(values['busbw'], 6)}"
+            text += f"  {figure(values['time_us'], 7)}  {bandwidths}  {values['wrong']:>6g}"
+    return text
+
+
+def result(bench: Bench, rows: list[Row], people: list[dict[str, Any]], backend: str) -> dict[str, Any]:
+    """The final line (schema clusterproof.result/v1): every cycle, every rank, what ran where."""
+    factor = bench.collective.factor(bench.ranks.world)
+
+    def entry(row: Row, cycle: int) -> dict[str, Any]:
+        nbytes = row.layout.nbytes
+        in_place = cell_figures(row.in_place[cycle : cycle + 1], nbytes, factor)
+        out_of_place = cell_figures(row.out_of_place[cycle : cycle + 1], nbytes, factor) or {}
+        return {"size": nbytes, **out_of_place, "in_place": in_place}
+
+    last = rows[-1].out_of_place
+    cells = [cell for row in rows for cell in (*row.out_of_place, *row.in_place)]
+    per_rank = [
+        {
+            **person,
+            "time_us": round(sum(cell.times_us[rank] for cell in last) / len(last), 3),
+            "wrong": sum(cell.wrong[rank] for cell in cells),
+        }
+        for rank, person in enumerate(people)
+    ]
+    return {
+        "schema": "clusterproof.result/v1",
+        "program": "collectives",
+        "collective": bench.args.collective,
+        "backend": backend,
+        "world_size": bench.ranks.world,
+        "nodes": list(dict.fromkeys(person["node"] for person in people)),
+        "dtype": bench.args.dtype,
+        "iters": bench.args.iters,
+        "sizes": [row.layout.nbytes for row in rows],
+        "requested_sizes": [row.layout.requested for row in rows],
+        "complete": len(rows) == len(bench.layouts),
+        "cycles": [{"cycle": cycle, "rows": [entry(row, cycle) for row in rows]} for cycle in range(bench.args.cycles)],
+        "per_rank": per_rank,
+        "versions": versions(bench.torch, backend),
+        "transport": {
+            "backend": backend,
+            "interface": os.environ.get(f"{backend.upper()}_SOCKET_IFNAME") or None,
+        },
+    }
+
+
+def versions(torch: Any, backend: str) -> dict[str, str | None]:
+    """What the figures depend on; None where it plays no part."""
+    nccl = torch.cuda.nccl.version() if backend == "nccl" else ()
+    driver = Path("/proc/driver/nvidia/version")
+    found = re.search(r"(?:Module|x86_64|aarch64)\s+(\d+\.[\d.]+)", driver.read_text()) if driver.is_file() else None
+    return {
+        "torch": torch.__version__,
+        "nccl": ".".join(map(str, nccl)) or None,
+        "cuda": torch.version.cuda,
+        "driver": found[1] if found else None,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+
+
+def opening(bench: Bench, people: list[dict[str, Any]], backend: str) -> str:
+    """The comments that nccl-tests prints above its table."""
+    args, largest = bench.args, bench.layouts[-1].nbytes
+    how_often = f"warmup iters: {args.warmup} iters: {args.iters} agg iters: 1 validation: 1 graph: 0"
+    lines = [
+        f"# clusterproof collectives.py, PyTorch {bench.torch.__version__}, backend {backend}",
+        f"# Collective test starting: {args.collective}_perf",
+        f"# nThread 1 nGpus 1 minBytes {args.begin} maxBytes {largest} step: {args.factor}(factor) {how_often}",
+        "#",
+        "# Using devices",
+    ]
+    lines += [
+        f"#  Rank {who['rank']:2d} Group  0 Pid {who['pid']:6d} on {who['node']:>10s} device {who['device']}"
+        for who in people
+    ]
+    return "\n".join(lines) + "\n" + HEADER
+
+
+def closing(bench: Bench, rows: list[Row]) -> str:
+    """The comments below it."""
+    factor = bench.collective.factor(bench.ranks.world)
+    both = [
+        values
+        for row in rows
+        for cells in (row.out_of_place, row.in_place)
+        if (values := cell_figures(cells, row.layout.nbytes, factor))
+    ]
+    wrong = sum(values["wrong"] for values in both)
+    return (
+        f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}\n"
+        f"# Avg bus bandwidth    : {sum(values['busbw'] for values in both) / len(both):g} \n"
+        f"#\n# Collective test concluded: {bench.args.collective}_perf\n#"
+    )
+
+
+# --- one run --------------------------------------------------------------------------------------------------------
+
+
+def introduce(bench: Bench) -> list[dict[str, Any]]:
+    """Who runs where, gathered from every rank."""
+    name = "[cpu] CPU"
+    if bench.device.type == "cuda":
+        properties = bench.torch.cuda.get_device_properties(bench.device)
+        address = f"{getattr(properties, 'pci_domain_id', 0):04x}:{getattr(properties, 'pci_bus_id', 0):02x}"
+        name = f"[{address}:{getattr(properties, 'pci_device_id', 0):02x}] {properties.name}"
+    own = {
+        "rank": bench.ranks.rank,
+        "node": bench.ranks.node,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "device": f"{bench.device.index or 0:2d} {name}",
+    }
+    people: list[Any] = [None] * bench.ranks.world
+    bench.dist.all_gather_object(people, own)
+    return people
+
+
+def measure(bench: Bench, printer: Printer) -> list[Row]:
+    """Sweep the sizes; a row is printed as soon as all its cycles are done."""
+    rows: list[Row] = []
+    for this in bench.layouts:
+        if bench.fault.strike(bench.ranks.rank, this.nbytes):
+            return rows
+        row = Row(this)
+        for cycle in range(bench.args.cycles):
+            row.out_of_place.append(bench.cell(this, in_place=False, cycle=cycle))
+            if bench.collective.in_place:
+                row.in_place.append(bench.cell(this, in_place=True, cycle=cycle))
+            printer.heartbeat(f"{this.nbytes} bytes: cycle {cycle + 1} of {bench.args.cycles} done")
+        rows.append(row)
+        printer.line(table_row(bench, row))
+    return rows
+
+
+def join(args: argparse.Namespace, ranks: Ranks, backend: str, watchdog: Watchdog) -> None:
+    """Meet all ranks; raises `Failure` with the address where they did not come."""
+    import torch  # noqa: PLC0415
+    import torch.distributed as dist  # noqa: PLC0415
+
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    watchdog.step(f"rendezvous at {address}")
+    device = device_of(torch, backend, ranks)
+    try:
+        dist.init_process_group(
+            backend,
+            timeout=timedelta(seconds=args.timeout),
+            rank=ranks.rank,
+            world_size=ranks.world,
+            device_id=device if device.type == "cuda" else None,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise Failure(f"rendezvous of {ranks.world} ranks at {address} failed: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, without the stack that C++ puts behind it."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watchdog) -> int:
+    """Join, measure, print; the exit code."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    try:
+        import torch  # noqa: PLC0415
+        import torch.distributed as dist  # noqa: PLC0415
+    except ImportError as error:
+        raise Failure(f"PyTorch cannot be imported by {sys.executable}: {first_line(error)}") from error
+    torch.set_num_threads(1)  # ranks share the machine; gloo has threads of its own
+    backend = args.backend if args.backend != "auto" else "nccl" if torch.cuda.is_available() else "gloo"
+    if args.collective == "sendrecv" and ranks.world < 2:
+        raise Failure("sendrecv needs at least 2 ranks")
+    join(args, ranks, backend, watchdog)
+    bench = Bench(args, ranks, backend, fault, watchdog)
+    watchdog.step("gathering who runs where")
+    people = introduce(bench)
+    printer = Printer(active=ranks.rank == 0)
+    printer.line(opening(bench, people, backend))
+    rows = measure(bench, printer)
+    if len(rows) == len(bench.layouts):
+        final = result(bench, rows, people, backend)
+        printer.line(closing(bench, rows))
+        printer.line(f"CLUSTERPROOF-RESULT {json.dumps(final, allow_nan=False, separators=(',', ':'))}")
+    watchdog.step("leaving the process group")
+    dist.barrier()
+    dist.destroy_process_group()
+    wrong = any(sum(cell.wrong) for row in rows for cell in (*row.out_of_place, *row.in_place))
+    return 1 if wrong and not os.environ.get("CLUSTERPROOF_NODE") else 0
+
+
+def complain(what: str, ranks: Ranks | None) -> None:
+    """Say on both streams what ended this rank."""
+    known = asdict(ranks) if ranks else {"rank": None, "node": os.environ.get("CLUSTERPROOF_NODE")}
+    error = {"schema": "clusterproof.error/v1", "rank": known["rank"], "node": known["node"], "what": what}
+    who = f"rank {known['rank']} on {known['node']}: " if ranks else ""
+    sys.stderr.write(f"collectives.py: {who}{what}\n")
+    sys.stderr.flush()
+    sys.stdout.write(f"CLUSTERPROOF-ERROR {json.dumps(error)}\n")
+    sys.stdout.flush()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one rank; the exit code."""
+    ranks: Ranks | None = None
+    step = ""
+    try:
+        args = arguments(argv)
+        ranks = ranks_from(os.environ)  # type: ignore[arg-type]
+        known = ranks
+
+        def give_up(what: str) -> None:
+            complain(what, known)
+            os._exit(1)
+
+        # The libraries' own limits come first, with a better reason; ours holds when they hang as well.
+        watchdog = Watchdog(args.timeout + 15, give_up)
+        try:
+            return certify(args, ranks, Fault.parse(os.environ.get("CLUSTERPROOF_FAULT", "")), watchdog)
+        finally:
+            step = watchdog.current
+    except Failure as failure:
+        complain(str(failure), ranks)
+    except Exception as error:  # whatever a library raises becomes a sentence, never a traceback
+        complain(f"{step}: {type(error).__name__}: {first_line(error)}", ranks)
+    return 1
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # After a failure threads of the libraries may wait for peers for ever: leave without asking them.
+    os._exit(code)
