@@ -1,0 +1,177 @@
+"""From cases to nodes: what the session as a whole says about each machine.
+
+A case speaks about a group; a repair needs a node. The ledger takes one finished case at a time and keeps, per node,
+the gravest finding with its reasons and the extremes of every metric, so that the writer can bring the node list up to
+date after each case without going through all earlier ones. A group that failed without being searched accuses nobody:
+its nodes stay inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cluster import Node
+from reports.record import CaseRecord, NodeRecord, NodeVerdict, Span, SuspectRecord
+from reports.text import number, one_line
+
+GRAVITY: tuple[NodeVerdict, ...] = (
+    "untested",
+    "passed",
+    "cleared",
+    "inconclusive",
+    "intermittent",
+    "lost",
+    "suspect",
+)
+"""Least to gravest: of what several cases say about a node the gravest stands."""
+
+LESS_IS_BETTER = frozenset({"us", "ms", "s", "count"})
+"""Units of metrics whose best value is the smallest."""
+
+UNPROVEN_REASONS = frozenset({"NoMeasurement", "Lost"})
+"""Reasons for which even a case of a single node accuses nobody: nothing was measured."""
+
+_RANK = {verdict: rank for rank, verdict in enumerate(GRAVITY)}
+
+
+@dataclass
+class _State:
+    verdict: NodeVerdict = "untested"
+    reasons: list[str] = field(default_factory=list)
+    spans: dict[str, Span] = field(default_factory=dict)
+
+
+class NodeLedger:
+    """Node records of a session, brought up to date case by case."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._states = {name: _State() for name in self._nodes}
+        self._records: dict[str, NodeRecord] = {}
+
+    def add(self, case: CaseRecord) -> None:
+        """Take in one finished case."""
+        for name, verdict, reason in findings(case):
+            self._find(name, verdict, reason)
+        for name, key, value, unit in figures(case):
+            self._measure(name, key, value, unit)
+
+    def records(self) -> list[NodeRecord]:
+        """One record a node, in the order of the inventory; unchanged nodes keep the same object."""
+        for name in self._nodes:
+            if name not in self._records:
+                self._records[name] = _record(self._nodes[name], self._states[name])
+        return [self._records[name] for name in self._nodes]
+
+    def _find(self, name: str, verdict: NodeVerdict, reason: str) -> None:
+        if (state := self._states.get(name)) is None:
+            return
+        gravest = max(state.verdict, verdict, key=_RANK.__getitem__)
+        if gravest != state.verdict or (reason and reason not in state.reasons):
+            self._records.pop(name, None)
+        state.verdict = gravest
+        if reason and reason not in state.reasons:
+            state.reasons.append(reason)
+
+    def _measure(self, name: str, key: str, value: float, unit: str) -> None:
+        if (state := self._states.get(name)) is None:
+            return
+        self._records.pop(name, None)
+        old = state.spans.get(key)
+        if old is None:
+            state.spans[key] = Span(best=value, worst=value, unit=unit)
+            return
+        low, high = min(value, old.best, old.worst), max(value, old.best, old.worst)
+        best, worst = (low, high) if unit in LESS_IS_BETTER else (high, low)
+        state.spans[key] = Span(best=best, worst=worst, unit=unit, runs=old.runs + 1)
+
+
+def node_records(nodes: Iterable[Node], cases: Iterable[CaseRecord]) -> list[NodeRecord]:
+    """The node records of a whole session."""
+    ledger = NodeLedger(nodes)
+    for case in cases:
+        ledger.add(case)
+    return ledger.records()
+
+
+def findings(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
+    """(node, verdict, reason) of each node that a case says something about."""
+    if case.isolation is not None:
+        yield from _isolated(case)
+    elif case.verdict == "passed":
+        yield from ((name, "passed", "") for name in case.nodes)
+    elif case.verdict in {"failed", "inconclusive"}:
+        yield from _unsearched(case)
+
+
+def figures(case: CaseRecord) -> Iterator[tuple[str, str, float, str]]:
+    """(node, metric, value, unit) of every run of a case that the node took part in, as `entry/metric`."""
+    if case.measurement is not None:
+        for metric, figure in case.measurement.metrics.items():
+            for name in case.nodes:
+                yield name, f"{case.entry}/{metric}", figure.value, figure.unit
+    for probe in case.isolation.probes if case.isolation is not None else ():
+        if probe.value is not None and probe.outcome in {"passed", "failed"} and not probe.variant:
+            for name in probe.nodes:
+                yield name, f"{case.entry}/busBandwidthGBps", probe.value, probe.unit
+
+
+def suspect_line(suspect: SuspectRecord) -> str:
+    """Why a suspect is one, in a line: reason, figure, part and the first piece of evidence."""
+    parts = [suspect.reason]
+    if suspect.value is not None and suspect.expected is not None:
+        parts.append(f"{number(suspect.value)} of {number(suspect.expected)} {suspect.unit}")
+    if suspect.layer:
+        parts.append(suspect.layer if suspect.rail is None else f"{suspect.layer}, rail {suspect.rail}")
+    if suspect.alternatives:
+        parts.append(f"this or {', '.join(suspect.alternatives)}")
+    parts += suspect.evidence[:1]
+    return one_line("; ".join(part for part in parts if part))
+
+
+def _isolated(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
+    found = case.isolation
+    assert found is not None
+    lines: Mapping[str, SuspectRecord] = {suspect.node: suspect for suspect in found.suspects}
+    named = set()
+    for verdict, names in found.nodes.items():
+        for name in names:
+            named.add(name)
+            reason = f"{case.id}: {suspect_line(lines[name])}" if name in lines else ""
+            if not reason and verdict in {"inconclusive", "lost"}:
+                reason = f"{case.id}: {found.headline or found.verdict}"
+            yield name, verdict, reason
+    for name, suspect in lines.items():
+        if name not in named:
+            verdict = "intermittent" if suspect.kind == "intermittent" else "suspect"
+            yield name, verdict, f"{case.id}: {suspect_line(suspect)}"
+
+
+def _unsearched(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
+    accused: dict[str, str] = {event.node: event.message for event in case.events if event.kind == "health"}
+    lost = {event.node: event.message for event in case.events if event.kind == "lost"}
+    alone = len(case.nodes) == 1 and case.verdict == "failed" and case.reason not in UNPROVEN_REASONS
+    for name in case.nodes:
+        if name in accused:
+            yield name, "suspect", f"{case.id}: HardwareFailureDetected, {accused[name]}"
+        elif name in lost:
+            yield name, "lost", f"{case.id}: {lost[name]}"
+        elif alone:
+            yield name, "suspect", f"{case.id}: {case.reason}, {one_line(case.message, 300)}"
+        else:
+            yield name, "inconclusive", f"{case.id}: {case.reason or case.verdict} in a group of {len(case.nodes)}"
+
+
+def _record(node: Node, state: _State) -> NodeRecord:
+    return NodeRecord(
+        name=node.name,
+        verdict=state.verdict,
+        reasons=list(state.reasons),
+        topology=dict(node.topology),
+        nvlink_domain=node.nvlink_domain,
+        product=node.product,
+        accelerators=node.accelerators,
+        metrics=dict(state.spans),
+        identity=dict(node.identity),
+    )
