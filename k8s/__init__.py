@@ -1,0 +1,9 @@
+"""The Kubernetes cluster: certified by real pods on the cluster's own nodes.
+
+`KubernetesCluster(Settings(…))` implements the protocol of `cluster`. One gateway speaks to the API server in dicts;
+manifests are dicts made from plain data; a run is a small state machine over what the watches have seen.
+"""
+
+from k8s.settings import Gang, Owner, Settings, Target
+
+__all__ = ["Gang", "Owner", "Settings", "Target"]
