@@ -1,0 +1,328 @@
+"""nccl-tests and rccl-tests output: the tables, their headers and footers, the devices, and whether all of it is there.
+
+One state for each writer (rank tag, pod), so that two interleaved tables stay two. A table is complete when its header,
+its footer and every size of its sweep were seen and no line of it was torn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from measure import nccl_collective
+from measure.draft import FACT, PASS, SEEN, Draft
+from measure.lines import Line
+from measure.model import LogError, Row, Table
+from measure.nccl_rows import Header, Torn, header, row
+from measure.numbers import number
+
+_DEVICE = re.compile(
+    r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*?)\s*$"
+)
+_PLAN = re.compile(
+    r"minBytes (\d+) maxBytes (\d+) step: (\d+)\((factor|bytes)\)(?:.*?validation: (\d+))?",
+)
+_REDUCED = re.compile(r"Reducing maxBytes to (\d+)")
+_PROGRAM = re.compile(r"Collective test (starting|concluded): (\w+?)(?:_perf)?\s*$")
+_COMMAND = re.compile(r"(?<![\w])(" + "|".join(nccl_collective.COLLECTIVES) + r")_perf\b")
+_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d+)(?=\s)\s*(OK|FAILED)?")
+_AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*([-+\w.]+)(?=\s|$)\s*(OK|FAILED)?(?!\s*[KMG]i?B)")
+_VERSIONS = re.compile(r"nccl-tests version (\S+) nccl-headers=(\d+) nccl-library=(\d+)")
+_RCCL = re.compile(r"rccl-tests: Version (\S+)")
+_FAILURE = re.compile(r"(?:([\w.-]+): )?Test (NCCL|CUDA) failure ([\w./]+:\d+) '(.*)'")
+_HEADER = re.compile(r"#\s*size\s+count\s+type\b.*algbw")
+_LAST_ERROR = re.compile(r"^# error: (.*\S)")
+_ROW_HINT = re.compile(r"\d\s+\d+\s+(?:float|half|int|uint|double|bfloat|f8|fp8|char)")
+_ELISION = re.compile(r"\s*\[?(?:\.\.\.|…)\]?\s*")
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The sweep a run announced."""
+
+    first: int
+    last: int
+    step: int
+    factor: bool
+
+    def sizes(self) -> int:
+        """How many sizes it has (the loop of nccl-tests' common.cu)."""
+        if self.first > self.last or self.step < 1:
+            return 1
+        if not self.factor or self.step < 2:
+            return (self.last - self.first) // self.step + 1
+        count, size = 0, max(self.first, 1)
+        while size <= self.last:
+            size *= self.step
+            count += 1
+        return count
+
+
+@dataclass(slots=True)
+class _Open:
+    """A table in the making, of one writer."""
+
+    columns: Header | None = None
+    seen_header: bool = False
+    plan: _Plan | None = None
+    rows: list[Row] = field(default_factory=list)
+    ends: int = 0
+    bounds: tuple[int, str | None] | None = None
+    average: float | None = None
+    average_seen: bool = False
+    flag: str | None = None
+    torn: list[str] = field(default_factory=list)
+    elided: bool = False
+    name: str | None = None
+
+    def begun(self) -> bool:
+        """Whether anything of the table itself was seen."""
+        return bool(self.rows or self.bounds or self.average_seen or self.torn)
+
+
+class NcclTables:
+    """Reader of nccl-tests text."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._open: dict[str, _Open] = {}
+        self._done: list[_Open] = []
+        self._devices: dict[int, str] = {}
+        self._ranks: dict[int, str] = {}
+        self._runs = 1
+        self._commands: dict[str, None] = {}
+        self._seen = False
+        self._validation: int | None = None
+        self._gpus: dict[str, None] = {}
+        self._rccl = False
+        self._marks: tuple[tuple[str, re.Pattern[str], Callable[[Line, re.Match[str]], None]], ...] = (
+            ("algbw", _HEADER, self._header),
+            ("# ", _DEVICE, self._device),
+            ("bandwidth", _AVERAGE, self._average),
+            ("Out of bounds", _BOUNDS, self._bounds),
+            ("minBytes", _PLAN, self._announce),
+            ("Reducing maxBytes", _REDUCED, self._reduced),
+            ("Collective test", _PROGRAM, self._program),
+            ("nccl-tests version", _VERSIONS, self._versions),
+            ("# error: ", _LAST_ERROR, self._last_error),
+            ("_perf", _COMMAND, self._command),
+            (" failure ", _FAILURE, self._failure),
+            ("rccl-tests: Version", _RCCL, self._rccl_version),
+        )
+
+    def feed(self, line: Line) -> int:
+        """Take a line."""
+        body = line.body
+        if _ROW_HINT.search(body):
+            return self._row(line)
+        for mark, pattern, take in self._marks:
+            if mark in body and (match := pattern.search(body)):
+                take(line, match)
+                self._seen = True
+                return FACT
+        if len(body) < 12 and _ELISION.fullmatch(body):
+            for table in self._open.values():
+                table.elided = True
+            return FACT
+        return SEEN if body.strip() == "#" else PASS
+
+    def _table(self, source: str) -> _Open:
+        """The table of a writer; a first one starts the format and wakes the shapes skipped so far."""
+        table = self._open.get(source)
+        if table is None:
+            table = self._open[source] = _Open()
+            self._draft.generation += 1
+        return table
+
+    def _row(self, line: Line) -> int:
+        table = self._table(line.source)
+        found = row(line.body, table.columns)
+        if found is None:
+            return PASS
+        self._seen = True
+        if isinstance(found, Torn):
+            table.torn.append(f"a row is torn: {found.why}")
+            return FACT
+        made, end = found
+        if not line.whole and end < (table.ends or len(line.body) + 1):
+            table.torn.append("the last row has no end")
+            return FACT
+        if table.average_seen or (table.bounds and table.columns is None):
+            table = self._next(line.source)
+        table.rows.append(made)
+        table.ends = end
+        return FACT
+
+    def _next(self, source: str) -> _Open:
+        """Close a writer's table and open its next one."""
+        old = self._open[source]
+        self._done.append(old)
+        # The plan holds for every table of one run; the columns only until the next header.
+        fresh = self._open[source] = _Open(plan=old.plan, name=None)
+        return fresh
+
+    def _program(self, line: Line, match: re.Match[str]) -> None:
+        table = self._table(line.source)
+        if match.group(1) == "starting" and table.begun():
+            table = self._next(line.source)
+        if line.whole:
+            table.name = match.group(2)
+
+    def _command(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        self._commands.setdefault(match.group(1))
+
+    def _announce(self, line: Line, match: re.Match[str]) -> None:
+        table = self._table(line.source)
+        if table.begun():
+            table = self._next(line.source)
+        table.plan = _Plan(int(match.group(1)), int(match.group(2)), int(match.group(3)), match.group(4) == "factor")
+        if match.group(5):
+            self._validation = int(match.group(5))
+        self._devices = {}
+
+    def _reduced(self, line: Line, match: re.Match[str]) -> None:
+        plan = self._table(line.source).plan
+        if plan:
+            plan.last = min(plan.last, int(match.group(1)))
+
+    def _header(self, line: Line, match: re.Match[str]) -> None:
+        table = self._table(line.source)
+        if table.begun():
+            table = self._next(line.source)
+        table.columns = header(line.body[match.start() :])
+        table.seen_header = True
+        self._devices = {}
+        self._draft.generation += 1
+
+    def _device(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        rank, host, gpu = int(match.group(1)), match.group(2), match.group(3)
+        if self._devices.setdefault(rank, host) != host:
+            self._runs += 1
+            self._draft.warn(f"rank {rank} stands on two hosts: independent runs of a program built without MPI?")
+        self._ranks[rank] = host
+        self._draft.hosts.setdefault(host)
+        if gpu:
+            self._gpus.setdefault(gpu)
+
+    def _bounds(self, line: Line, match: re.Match[str]) -> None:
+        self._table(line.source).bounds = (int(match.group(1)), match.group(2))
+
+    def _average(self, line: Line, match: re.Match[str]) -> None:
+        table = self._table(line.source)
+        table.average = number(match.group(1))
+        table.average_seen = line.whole or line.body.endswith((" ", "\t")) or match.group(2) is not None
+        table.flag = match.group(2)
+
+    def _versions(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        tests, headers, library = match.groups()
+        self._draft.versions.update(nccl_tests=tests, nccl=_version(int(library)), nccl_headers=_version(int(headers)))
+
+    def _rccl_version(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        self._draft.versions["rccl_tests"] = match.group(1)
+        self._rccl = True
+
+    def _failure(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        host, what, where, text = match.groups()
+        self._draft.error(LogError(host=host, what=f"{what} failure {where} '{text}'"))
+
+    def _last_error(self, line: Line, match: re.Match[str]) -> None:
+        del line
+        self._draft.error(LogError(what=match.group(1)))
+
+    def finish(self) -> None:
+        """Close every table and write the run's facts into the draft."""
+        draft = self._draft
+        tables = [*self._done, *self._open.values()]
+        kept = [table for table in tables if table.begun()]
+        if not kept:
+            kept = [table for table in tables if table.seen_header or table.plan][:1]
+        if not (self._seen or kept):
+            return
+        draft.formats.append("rccl-tests" if self._rccl else "nccl-tests")
+        for table in kept:
+            draft.tables.append(self._close(table))
+        self._whole_run(kept)
+
+    def _close(self, table: _Open) -> Table:
+        command = next(iter(self._commands)) if len(self._commands) == 1 else None
+        for why in _missing(table):
+            self._draft.cut(why)
+        if table.average_seen and table.flag == "FAILED":
+            self._draft.warn("the program's own check of the average bus bandwidth says FAILED")
+        return Table(
+            rows=tuple(table.rows),
+            avg_busbw=table.average,
+            out_of_bounds=table.bounds[0] if table.bounds else None,
+            out_of_bounds_status=table.bounds[1] if table.bounds else None,
+            avg_flag=table.flag,
+            complete=not _missing(table) and self._runs == 1,
+            collective=table.name or command or nccl_collective.infer(table.rows, table.columns),
+        )
+
+    def _whole_run(self, kept: list[_Open]) -> None:
+        draft = self._draft
+        names = {table.collective for table in draft.tables if table.collective}
+        if len(names) == 1:
+            draft.collective = names.pop()
+        if self._ranks:
+            draft.ranks = max(self._ranks) + 1
+            if len(self._ranks) == draft.ranks:
+                draft.nodes = len(set(self._ranks.values()))
+        elif kept:
+            draft.ranks = draft.ranks or nccl_collective.ranks(kept[-1].rows)
+        if self._runs > 1:
+            draft.cut("several runs are mixed in this log")
+            draft.details["independent_runs"] = self._runs
+        if self._validation is not None:
+            draft.details["validation"] = self._validation
+        if self._gpus:
+            draft.details["gpu"] = next(iter(self._gpus)) if len(self._gpus) == 1 else list(self._gpus)
+        if not kept:
+            draft.cut("no table: the run ended before its first row")
+
+
+def _missing(table: _Open) -> list[str]:
+    """What a table lacks, in words."""
+    out = list(dict.fromkeys(table.torn))
+    if not table.seen_header:
+        out.append("the table's header is missing")
+    if not table.rows:
+        out.append("the table has no rows")
+    if table.bounds is None:
+        out.append("the line 'Out of bounds values' is missing")
+    if not table.average_seen:
+        out.append("the line 'Avg bus bandwidth' is missing or cut")
+    if table.elided:
+        out.append("lines were left out ('...')")
+    out.extend(_sweep(table))
+    return out
+
+
+def _sweep(table: _Open) -> list[str]:
+    """Whether every size of the sweep is there; without the announced plan, whether there is a gap."""
+    rows = len(table.rows)
+    if table.plan and rows:
+        wanted = table.plan.sizes()
+        if wanted < 1 or rows % wanted:
+            return [f"{rows} rows where the sweep has {wanted} sizes"]
+        return []
+    sizes = [made.size for made in table.rows if made.size >= 1024]
+    ups = [(low, high) for low, high in pairwise(sizes) if high > low]
+    if len(ups) < 2:
+        return []
+    ratio, step = min(high / low for low, high in ups), min(high - low for low, high in ups)
+    gaps = [1 for low, high in ups if high / low > 1.5 * ratio and high - low > 1.5 * step]
+    return ["a size is missing between two rows"] if gaps else []
+
+
+def _version(code: int) -> str:
+    """NCCL_VERSION_CODE as a version (nccl.h: major*10000 + minor*100 + patch; before 2.9: major*1000 + …)."""
+    base = 10000 if code >= 10000 else 1000
+    return f"{code // base}.{code % base // 100}.{code % 100}"

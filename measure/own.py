@@ -1,0 +1,147 @@
+"""The lines our own programs end with: `CLUSTERPROOF-RESULT {…}` on rank 0, `CLUSTERPROOF-ERROR {…}` on any rank.
+
+The table above the result line is read like any other; this line adds what each rank saw, and proves that the program
+came to its end. A torn line proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from measure.draft import FACT, PASS, Draft
+from measure.lines import Line
+from measure.model import Cell, LogError, Row, Table
+from measure.numbers import number, whole_number
+
+RESULT: Final = "CLUSTERPROOF-RESULT "
+ERROR: Final = "CLUSTERPROOF-ERROR "
+
+
+class OwnLines:
+    """Reader of our own final lines."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._result: dict[str, Any] | None = None
+
+    def feed(self, line: Line) -> int:
+        """Take a line."""
+        body = line.body
+        if "CLUSTERPROOF-" not in body:
+            return PASS
+        for mark, take in ((RESULT, self._take_result), (ERROR, self._take_error)):
+            at = body.find(mark)
+            if at >= 0:
+                document = _object(body[at + len(mark) :])
+                if document is None:
+                    self._draft.cut(f"the line {mark.strip()} is torn")
+                else:
+                    take(document)
+                return FACT
+        return PASS
+
+    def _take_result(self, document: dict[str, Any]) -> None:
+        self._result = document
+
+    def _take_error(self, document: dict[str, Any]) -> None:
+        host = document.get("node") or document.get("host")
+        what = str(document.get("what", "the program gave no reason"))
+        peer = document.get("peer")
+        rank = whole_number(str(document.get("rank")))
+        self._draft.error(LogError(rank, str(host) if host else None, what, str(peer) if peer else None))
+        self._draft.cut("a rank of the program reported an error")
+        if not self._draft.formats:
+            self._draft.formats.append("clusterproof")
+
+    def finish(self) -> None:
+        """Write the result line into the draft; it knows ranks and nodes better than any table."""
+        document, draft = self._result, self._draft
+        if document is None:
+            return
+        draft.result_line = True
+        draft.formats.insert(0, "clusterproof")
+        draft.collective = _text(document.get("collective")) or draft.collective
+        draft.ranks = _integer(document.get("world_size")) or draft.ranks
+        nodes = document.get("nodes")
+        if isinstance(nodes, list):
+            names = list(dict.fromkeys(map(str, nodes)))
+            draft.nodes = len(names)
+            draft.hosts.update(dict.fromkeys(names))
+        draft.per_rank.extend(entry for entry in _list(document.get("per_rank")) if isinstance(entry, dict))
+        draft.cycles.extend(entry for entry in _list(document.get("cycles")) if isinstance(entry, dict))
+        for key, into in (("versions", draft.versions), ("transport", draft.transport)):
+            value = document.get(key)
+            if isinstance(value, dict):
+                into.update(value)
+        known = {"schema", "collective", "world_size", "nodes", "per_rank", "cycles", "versions", "transport"}
+        draft.details["result"] = {key: value for key, value in document.items() if key not in known}
+        if document.get("complete") is not True:
+            draft.cut("the program says that its run is not complete")
+        self._against_table(document)
+
+    def _against_table(self, document: dict[str, Any]) -> None:
+        """The table must hold every size of the result; where no table was printed the cycles make one."""
+        sizes = [size for size in map(_integer, _list(document.get("sizes"))) if size is not None]
+        draft = self._draft
+        if draft.tables and sizes:
+            shown = {row.size for table in draft.tables for row in table.rows}
+            missing = len([size for size in sizes if size not in shown])
+            if missing:
+                draft.cut(f"{missing} of the {len(sizes)} sizes of the result line are not in the table")
+        elif not draft.tables and draft.cycles:
+            draft.tables.append(_from_cycles(draft.cycles, draft.collective))
+
+
+def _from_cycles(cycles: list[dict[str, Any]], collective: str | None) -> Table:
+    """A table of means over the cycles, one row a size."""
+    by_size: dict[int, list[dict[str, Any]]] = {}
+    for cycle in cycles:
+        for entry in _list(cycle.get("rows")):
+            if isinstance(entry, dict) and (size := _integer(entry.get("size"))) is not None:
+                by_size.setdefault(size, []).append(entry)
+    rows = tuple(
+        Row(
+            size=size,
+            out_of_place=Cell(
+                _mean(entries, "time_us"), _mean(entries, "algbw"), _mean(entries, "busbw"), _total(entries, "wrong")
+            ),
+        )
+        for size, entries in by_size.items()
+    )
+    return Table(rows=rows, complete=bool(rows), collective=collective)
+
+
+def _values(entries: list[dict[str, Any]], key: str) -> list[float]:
+    return [value for entry in entries if (value := number(str(entry.get(key)))) is not None]
+
+
+def _mean(entries: list[dict[str, Any]], key: str) -> float | None:
+    values = _values(entries, key)
+    return sum(values) / len(values) if values else None
+
+
+def _total(entries: list[dict[str, Any]], key: str) -> int | None:
+    values = _values(entries, key)
+    return int(sum(values)) if values else None
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The JSON object at the start of a text (whatever is glued behind it), or None where it is torn."""
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,114 @@
+"""The one pass over a log: blocks to lines, lines to the readers, and what they found to a `Measurement`.
+
+Speed comes from shapes: a line without its digits and hexadecimal letters. Thousands of ranks print the same few
+hundred shapes; a shape that no reader wants, or wants only once, is skipped from then on without being decoded. A
+reader that changes what lines mean (a header) wakes all shapes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from measure.draft import FACT, Draft, Reader
+from measure.lines import Line, blocks, parse
+from measure.model import Measurement
+from measure.nccl_table import NcclTables
+from measure.own import OwnLines
+
+READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (NcclTables, OwnLines)
+"""All formats, in the order in which they are asked and finish."""
+_DIGITS: Final = b"0123456789abcdef"
+_MAX_SHAPES: Final = 50_000
+
+
+def read(data: bytes | Iterable[bytes], *, file: str = "") -> Measurement:
+    """Read one log, whatever it is.
+
+    Args:
+        data: the bytes, or an iterable of pieces of them (a stream is read in constant memory).
+        file: the name to carry in the result.
+
+    Returns:
+        What was found. Content never raises; what is missing or torn is said in `warnings`, and `complete` is False.
+    """
+    reading = _Reading()
+    for block, whole in blocks(data):
+        reading.block(block, whole)
+    return reading.finish(file)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.draft = Draft()
+        self.readers = [make(self.draft) for make in READERS]
+        self.boring: set[bytes] = set()
+        self.generation = 0
+        self.any = False
+        self.ended = True
+
+    def block(self, block: bytes, whole: bool) -> None:
+        """All lines of a block; `whole` is False where its last line has no end."""
+        lines = block.split(b"\n")
+        shapes = block.translate(None, _DIGITS).split(b"\n")
+        if whole:
+            lines.pop()
+            shapes.pop()
+        self.any = True
+        if not self.draft.holding and self.boring.issuperset(shapes):
+            return
+        last = len(lines) - 1
+        boring = self.boring
+        for at, (raw, shape) in enumerate(zip(lines, shapes, strict=True)):
+            if shape in boring and not self.draft.holding:
+                continue
+            self._line(raw, shape, whole or at < last)
+        self.ended = whole
+
+    def _line(self, raw: bytes, shape: bytes, whole: bool) -> None:
+        line = parse(raw, whole)
+        wanted = self._feed(line)
+        if self.generation != self.draft.generation:
+            self.generation = self.draft.generation
+            self.boring.clear()
+        if wanted != FACT and len(self.boring) < _MAX_SHAPES:
+            self.boring.add(shape)
+
+    def _feed(self, line: Line) -> int:
+        for reader in self.readers:
+            taken = reader.feed(line)
+            if taken:
+                return taken
+        return 0
+
+    def finish(self, file: str) -> Measurement:
+        """The measurement of what was fed."""
+        draft = self.draft
+        for reader in self.readers:
+            reader.finish()
+        if not draft.formats:
+            draft.cut("nothing in this file is of a known format" if self.any else "the file is empty")
+        tables_whole = all(table.complete for table in draft.tables) and all(t.complete for t in draft.tool_tables)
+        return Measurement(
+            file=file,
+            format=draft.formats[0] if draft.formats else "unknown",
+            complete=bool(draft.formats) and tables_whole and not draft.incomplete,
+            collective=draft.collective,
+            ranks=draft.ranks,
+            nodes=draft.nodes,
+            tables=tuple(draft.tables),
+            tool_tables=tuple(draft.tool_tables),
+            per_rank=tuple(draft.per_rank),
+            cycles=tuple(draft.cycles),
+            errors=tuple(draft.errors),
+            events=tuple(draft.events),
+            warnings=(*draft.incomplete, *draft.warnings),
+            versions=draft.versions,
+            transport=draft.transport,
+            steps=tuple(draft.steps),
+            results=tuple(draft.results),
+            hosts=tuple(draft.hosts),
+            tool=draft.tool,
+            details=draft.details,
+            result_line=draft.result_line,
+        )
