@@ -14,7 +14,9 @@ from reports.record import (
     Session,
     Versions,
 )
+from reports.terminal import summary
 from reports.verdict import because, result
+from reports.writer import Writer
 
 __all__ = [
     "Budget",
@@ -26,6 +28,8 @@ __all__ = [
     "Record",
     "Session",
     "Versions",
+    "Writer",
     "because",
     "result",
+    "summary",
 ]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from cluster import Node
 from reports.record import CaseRecord, NodeRecord, NodeVerdict, Span, SuspectRecord
-from reports.text import number, one_line
+from reports.text import one_line
+from reports.words import suspect_line
 
 GRAVITY: tuple[NodeVerdict, ...] = (
     "untested",
@@ -117,19 +118,6 @@ def figures(case: CaseRecord) -> Iterator[tuple[str, str, float, str]]:
                 yield name, f"{case.entry}/busBandwidthGBps", probe.value, probe.unit
 
 
-def suspect_line(suspect: SuspectRecord) -> str:
-    """Why a suspect is one, in a line: reason, figure, part and the first piece of evidence."""
-    parts = [suspect.reason]
-    if suspect.value is not None and suspect.expected is not None:
-        parts.append(f"{number(suspect.value)} of {number(suspect.expected)} {suspect.unit}")
-    if suspect.layer:
-        parts.append(suspect.layer if suspect.rail is None else f"{suspect.layer}, rail {suspect.rail}")
-    if suspect.alternatives:
-        parts.append(f"this or {', '.join(suspect.alternatives)}")
-    parts += suspect.evidence[:1]
-    return one_line("; ".join(part for part in parts if part))
-
-
 def _isolated(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
     found = case.isolation
     assert found is not None
@@ -145,7 +133,11 @@ def _isolated(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
     for name, suspect in lines.items():
         if name not in named:
             verdict = "intermittent" if suspect.kind == "intermittent" else "suspect"
+            named.add(name)
             yield name, verdict, f"{case.id}: {suspect_line(suspect)}"
+    for name in case.nodes:
+        if name not in named:
+            yield name, "inconclusive", f"{case.id}: {found.headline or found.verdict}"
 
 
 def _unsearched(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:

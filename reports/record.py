@@ -263,6 +263,8 @@ class ProbeRecord(Part):
     variant: Text = ""
     """`rail 3`, `all-pairs`, `NVLink off` …; empty: as the case."""
     reason: Text = ""
+    told: Text = ""
+    """What it told, in a few words."""
     lane: int | None = None
 
 
@@ -291,6 +293,7 @@ class LinkRecord(Part):
     between: list[Text] = Field(min_length=2, max_length=2)
     level: Text = ""
     confidence: float | Text = ""
+    evidence: list[Text] = []
 
 
 class DomainRecord(Part):
@@ -299,6 +302,7 @@ class DomainRecord(Part):
     name: Text
     level: Text = ""
     confidence: float | Text = ""
+    evidence: list[Text] = []
 
 
 class ScaleRecord(Part):
@@ -306,6 +310,7 @@ class ScaleRecord(Part):
 
     smallest_failing: int | None = None
     largest_passing: int | None = None
+    note: Text = ""
 
 
 class CertifiedRest(Part):

@@ -138,6 +138,7 @@ def test_what_becomes_known_later_is_checked_and_written(tmp_path: Path) -> None
         writer.update(bogus=1)
 
 
-def test_lists_of_an_isolation_may_be_empty() -> None:
-    case = CaseRecord(id="a", verdict="inconclusive", nodes=NODES, isolation=IsolationRecord(verdict="inconclusive"))
-    assert verdicts(case) == {}
+def test_a_node_that_an_isolation_says_nothing_about_stays_inconclusive() -> None:
+    found = IsolationRecord(verdict="inconclusive", nodes={"cleared": NODES[1:]})
+    case = CaseRecord(id="a", verdict="inconclusive", nodes=NODES, isolation=found)
+    assert verdicts(case) == dict.fromkeys(NODES, "cleared") | {NODES[0]: "inconclusive"}
