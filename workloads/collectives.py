@@ -16,9 +16,12 @@ PyTorch has all_reduce and broadcast in place only: for the out-of-place columns
 own, and putting it back is left out of the time.
 
 Under the suite (CLUSTERPROOF_NODE is set) a complete run exits 0 even with wrong elements, because the result line
-carries them and the suite judges it; run by hand it exits 1. CLUSTERPROOF_FAULT="KIND:rank=R,after=SIZE" breaks a run
-on purpose, for the suite's own tests: `kill`, `hang` and `stop-early` act before the first size above SIZE,
-`corrupt` changes one element of the rank's result at every size above it.
+carries them and the suite judges it; run by hand it exits 1. On SIGTERM a rank says which step it was in before it
+ends: among ranks that wait for each other, the one that is behind is the one to look at.
+
+CLUSTERPROOF_FAULT="KIND:rank=R,after=SIZE" (or node=NAME for all ranks of a node) breaks a run on purpose, for the
+suite's own tests: `kill`, `hang` and `stop-early` act before the first size above SIZE, `corrupt` changes one element
+of the rank's result at every size above it.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -48,6 +51,8 @@ PERIOD = 1021
 """Elements after which a test pattern repeats: prime, so that no shift by a usual buffer size goes unseen."""
 BLOCK = PERIOD * 8192
 """Elements compared at once: bounds the memory that a check needs."""
+GRACE_S = 15
+"""gloo's own limit comes this much before our watchdog, for it says more; that of NCCL aborts, and comes after it."""
 HEARTBEAT_S = 10.0
 """A cycle that ends this long after the last output prints a comment, so that a slow run does not look dead."""
 
@@ -191,14 +196,14 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--cycles", type=_whole(1), default=1, help="repeats of each measurement (default 1)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="float")
     parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    parser.add_argument("--timeout", type=_whole(1), default=300, help="seconds one step may take (default 300)")
+    parser.add_argument("--timeout", type=_whole(1), default=1800, help="seconds one step may take (default 1800)")
     args = parser.parse_args(argv)
     if args.begin > args.end:
         raise Failure(f"--begin {args.begin} is above --end {args.end}")
     return args
 
 
-def ranks_from(env: dict[str, str]) -> Ranks:
+def ranks_from(env: MutableMapping[str, str]) -> Ranks:
     """Who we are, from the variables that torchrun and every launcher of PyTorch jobs set; raises `Failure`."""
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if not env.get(name)]
     if missing:
@@ -219,28 +224,35 @@ class Fault:
     """A fault to show on purpose (CLUSTERPROOF_FAULT)."""
 
     kind: str = ""
-    rank: int = 0
+    where: str = ""
+    """`rank=R` or `node=NAME`; empty for every rank."""
     after: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Fault:
         """`hang:rank=2,after=1M`; the empty string is no fault. Raises `Failure`."""
-        match = re.fullmatch(r"(?:(kill|hang|corrupt|stop-early)(?::(?:rank=(\d+))?,?(?:after=(\w+))?)?)?", text)
+        if not text:
+            return cls()
+        match = re.fullmatch(
+            r"(kill|hang|corrupt|stop-early)(?::((?:rank|node)=[^,]+)?,?(?:after=(\d+[KMGT]?))?)?", text
+        )
         if not match:
-            raise Failure(f"CLUSTERPROOF_FAULT={text!r} is none of kill, hang, corrupt, stop-early[:rank=R,after=SIZE]")
-        return cls(match[1] or "", int(match[2] or 0), size(match[3]) if match[3] else 0)
+            raise Failure(f"CLUSTERPROOF_FAULT={text!r}: expected (kill|hang|corrupt|stop-early):rank=R,after=SIZE")
+        return cls(match[1], match[2] or "", size(match[3]) if match[3] else 0)
 
-    def hits(self, kind: str, rank: int, nbytes: int) -> bool:
+    def hits(self, kind: str, ranks: Ranks, nbytes: int) -> bool:
         """Whether it shows on this rank at this size."""
-        return self.kind == kind and (self.rank == rank or kind == "stop-early") and nbytes > self.after
+        return (
+            self.kind == kind and nbytes > self.after and self.where in {"", f"rank={ranks.rank}", f"node={ranks.node}"}
+        )
 
-    def strike(self, rank: int, nbytes: int) -> bool:
+    def strike(self, ranks: Ranks, nbytes: int) -> bool:
         """Die or hang where asked to; True where the sweep shall be left."""
-        if self.hits("kill", rank, nbytes):
+        if self.hits("kill", ranks, nbytes):
             os.kill(os.getpid(), signal.SIGKILL)
-        while self.hits("hang", rank, nbytes):
+        while self.hits("hang", ranks, nbytes):
             time.sleep(1)
-        return self.hits("stop-early", rank, nbytes)
+        return self.hits("stop-early", ranks, nbytes)
 
 
 # --- layout and test pattern ----------------------------------------------------------------------------------------
@@ -373,26 +385,26 @@ def count_wrong(buffer: Tensor, tables: Tensor) -> int:
 
 
 class Watchdog:
-    """Ends this process when a step takes longer than the limit, whatever it is blocked in."""
+    """Ends this process when a step takes longer than the limit or SIGTERM comes, whatever it is blocked in.
 
-    def __init__(self, seconds: float, give_up: Callable[[str], None]) -> None:
+    A signal handler would not do: Python runs it only after the call into the library has returned.
+    """
+
+    def __init__(self, seconds: float, give_up: Callable[[str, int], None]) -> None:
         self._seconds, self._give_up = seconds, give_up
-        self._what, self._since = "start", time.monotonic()
+        self.steps, self.current, self._since = 0, "start", time.monotonic()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # before any thread starts: all inherit it
         threading.Thread(target=self._watch, daemon=True).start()
 
     def step(self, what: str) -> None:
         """A new step begins; `what` is what the message will name if it never ends."""
-        self._what, self._since = what, time.monotonic()
-
-    @property
-    def current(self) -> str:
-        """The step we are in."""
-        return self._what
+        self.steps, self.current, self._since = self.steps + 1, what, time.monotonic()
 
     def _watch(self) -> None:
-        while time.monotonic() - self._since < self._seconds:
-            time.sleep(min(1.0, self._seconds / 10))
-        self._give_up(f"{self._what}: nothing happened for {self._seconds:.0f} s")
+        while (waited := time.monotonic() - self._since) < self._seconds:
+            if signal.sigtimedwait([signal.SIGTERM], min(1.0, self._seconds / 10)):
+                self._give_up(f"ended from outside, {waited:.1f} s into {self.current}", 128 + signal.SIGTERM)
+        self._give_up(f"{self.current}: nothing happened for {self._seconds:.0f} s", 1)
 
 
 @dataclass(slots=True)
@@ -433,12 +445,21 @@ class Bench:
         self.dtype = getattr(torch, name)
         self.layouts = sweep(self.collective, steps(args.begin, args.end, args.factor), ranks.world, self.width)
         self.repetition = 0
+        self.limit = limit
+
+    def allocate(self, neighbours: int) -> None:
+        """Buffers for the largest size; raises `Failure` where `neighbours` ranks of a host have no room for them."""
         largest = self.layouts[-1]
-        watchdog.step(f"allocating {largest.send + largest.recv} elements of {args.dtype}")
-        self.send: Tensor = torch.zeros(largest.send, dtype=self.dtype, device=self.device)
-        self.recv: Tensor = torch.zeros(largest.recv, dtype=self.dtype, device=self.device)
-        addends = ranks.world if self.collective.output == "sum" else 1
-        self.pattern = Pattern(torch, self.recv, ranks.world, addends, limit)
+        needed = (largest.send + largest.recv) * self.width
+        self.watchdog.step(f"allocating {needed} bytes")
+        free = free_memory() if self.device.type == "cpu" else None
+        if free is not None and needed * neighbours > free:
+            where = f"the {free} bytes of memory that are free on {self.ranks.node}"
+            raise Failure(f"{neighbours} ranks with {needed} bytes each do not fit into {where}: lower --end")
+        self.send: Tensor = self.torch.zeros(largest.send, dtype=self.dtype, device=self.device)
+        self.recv: Tensor = self.torch.zeros(largest.recv, dtype=self.dtype, device=self.device)
+        addends = self.ranks.world if self.collective.output == "sum" else 1
+        self.pattern = Pattern(self.torch, self.recv, self.ranks.world, addends, self.limit)
 
     def sync(self) -> None:
         """Wait until everything enqueued has run."""
@@ -503,7 +524,7 @@ class Bench:
             self._place(send, recv)
         self.run(send, recv)
         self.sync()
-        if self.fault.hits("corrupt", self.ranks.rank, nbytes):
+        if self.fault.hits("corrupt", self.ranks, nbytes):
             recv[0] += 1
         return count_wrong(recv, expected(self.collective, self.pattern, self.ranks, self.repetition))
 
@@ -527,6 +548,13 @@ class Bench:
         _all_gather(self.dist, own, everyone, self.ranks)
         pairs = everyone.view(-1, 2).tolist()
         return Cell([time_us for time_us, _ in pairs], [int(count) for _, count in pairs])
+
+
+def free_memory() -> int | None:
+    """Bytes that Linux says can be had without swapping; None where nobody says."""
+    meminfo = Path("/proc/meminfo")
+    found = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text()) if meminfo.is_file() else None
+    return int(found[1]) * 1024 if found else None
 
 
 def device_of(torch: Any, backend: str, ranks: Ranks) -> Any:
@@ -728,7 +756,7 @@ def measure(bench: Bench, printer: Printer) -> list[Row]:
     """Sweep the sizes; a row is printed as soon as all its cycles are done."""
     rows: list[Row] = []
     for this in bench.layouts:
-        if bench.fault.strike(bench.ranks.rank, this.nbytes):
+        if bench.fault.strike(bench.ranks, this.nbytes):
             return rows
         row = Row(this)
         for cycle in range(bench.args.cycles):
@@ -752,7 +780,7 @@ def join(args: argparse.Namespace, ranks: Ranks, backend: str, watchdog: Watchdo
     try:
         dist.init_process_group(
             backend,
-            timeout=timedelta(seconds=args.timeout),
+            timeout=timedelta(seconds=args.timeout + (2 * GRACE_S if backend == "nccl" else 0)),
             rank=ranks.rank,
             world_size=ranks.world,
             device_id=device if device.type == "cuda" else None,
@@ -762,14 +790,14 @@ def join(args: argparse.Namespace, ranks: Ranks, backend: str, watchdog: Watchdo
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, without the stack that C++ puts behind it."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    """What an exception says, without the place and the stack that C++ puts around it and gloo's good wishes."""
+    text = re.sub(r"^\[\S+:\d+\] |\s*GLHF!.*", "", str(error).strip().partition("\n")[0])
+    return text or type(error).__name__
 
 
 def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watchdog) -> int:
     """Join, measure, print; the exit code."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # what C++ logs as errors comes back as an exception as well
     try:
         import torch  # noqa: PLC0415
         import torch.distributed as dist  # noqa: PLC0415
@@ -783,6 +811,7 @@ def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watc
     bench = Bench(args, ranks, backend, fault, watchdog)
     watchdog.step("gathering who runs where")
     people = introduce(bench)
+    bench.allocate(neighbours=sum(who["host"] == socket.gethostname() for who in people))
     printer = Printer(active=ranks.rank == 0)
     printer.line(opening(bench, people, backend))
     rows = measure(bench, printer)
@@ -797,10 +826,16 @@ def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watc
     return 1 if wrong and not os.environ.get("CLUSTERPROOF_NODE") else 0
 
 
-def complain(what: str, ranks: Ranks | None) -> None:
-    """Say on both streams what ended this rank."""
+def complain(what: str, ranks: Ranks | None, step: int = 0) -> None:
+    """Say on both streams what ended this rank, and how far it had come: in its `step`-th step."""
     known = asdict(ranks) if ranks else {"rank": None, "node": os.environ.get("CLUSTERPROOF_NODE")}
-    error = {"schema": "clusterproof.error/v1", "rank": known["rank"], "node": known["node"], "what": what}
+    error = {
+        "schema": "clusterproof.error/v1",
+        "rank": known["rank"],
+        "node": known["node"],
+        "step": step,
+        "what": what,
+    }
     who = f"rank {known['rank']} on {known['node']}: " if ranks else ""
     sys.stderr.write(f"collectives.py: {who}{what}\n")
     sys.stderr.flush()
@@ -811,26 +846,22 @@ def complain(what: str, ranks: Ranks | None) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one rank; the exit code."""
     ranks: Ranks | None = None
-    step = ""
+    watchdog: Watchdog | None = None
+
+    def give_up(what: str, code: int) -> None:
+        complain(what, ranks, watchdog.steps if watchdog else 0)
+        os._exit(code)
+
     try:
         args = arguments(argv)
-        ranks = ranks_from(os.environ)  # type: ignore[arg-type]
-        known = ranks
-
-        def give_up(what: str) -> None:
-            complain(what, known)
-            os._exit(1)
-
-        # The libraries' own limits come first, with a better reason; ours holds when they hang as well.
-        watchdog = Watchdog(args.timeout + 15, give_up)
-        try:
-            return certify(args, ranks, Fault.parse(os.environ.get("CLUSTERPROOF_FAULT", "")), watchdog)
-        finally:
-            step = watchdog.current
+        ranks = ranks_from(os.environ)
+        watchdog = Watchdog(args.timeout + GRACE_S, give_up)
+        return certify(args, ranks, Fault.parse(os.environ.get("CLUSTERPROOF_FAULT", "")), watchdog)
     except Failure as failure:
-        complain(str(failure), ranks)
+        what = str(failure)
     except Exception as error:  # whatever a library raises becomes a sentence, never a traceback
-        complain(f"{step}: {type(error).__name__}: {first_line(error)}", ranks)
+        what = f"{watchdog.current if watchdog else 'start'}: {type(error).__name__}: {first_line(error)}"
+    complain(what, ranks, watchdog.steps if watchdog else 0)
     return 1
 
 
