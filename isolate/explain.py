@@ -1,0 +1,160 @@
+"""From the state of a search to findings: names, sets, standings of all nodes, and the story for the operator."""
+
+from __future__ import annotations
+
+from isolate.model import Certified, Findings, NodeResult, Standing, Suspect, Verdict, listed
+from isolate.search import Accused, Search
+
+_TOLD = ("failed", "unclear")
+
+
+def findings(s: Search) -> Findings:
+    """Everything that can be said now."""
+    sets = list(s.sets)
+    if s.unexplained:
+        sets.append(frozenset(s.unexplained))
+    if s.limit:
+        implicated = smallest_implicated(s)
+        if implicated:
+            sets.insert(0, implicated)
+    transient = not_reproduced(s)
+    verdict = verdict_of(s, sets, transient)
+    certified = Certified(*s.certified) if s.certified and (s.found() or s.doubtful) else None
+    return Findings(
+        verdict=verdict,
+        rounds=s.scheduler.rounds,
+        probes=tuple(s.ledger.records),
+        suspects=tuple(suspect(accused) for accused in sorted(s.suspects.values(), key=lambda a: s.map.rank[a.node])),
+        links=tuple(s.links[between] for between in sorted(s.links)),
+        domains=tuple(s.domains[name] for name in sorted(s.domains)),
+        scale=s.scale,
+        systemic=s.systemic,
+        transient=transient,
+        certified_rest=certified,
+        nodes={node: standing(s, node, sets) for node in s.group},
+        sets=tuple(sets),
+        lost=tuple(node for node in s.group if node in s.ledger.lost),
+        limit=s.limit or doubts(s, verdict),
+        story=story(s, sets, transient, certified),
+    )
+
+
+def suspect(accused: Accused) -> Suspect:
+    """The suspect as it is reported."""
+    return Suspect(
+        accused.node,
+        accused.layer or "node",
+        accused.rail,
+        "probable" if accused.probable or not accused.quiet else "confirmed",
+        tuple(accused.evidence),
+        accused.kind,
+        tuple(accused.alternatives) if accused.layer else ("the layer was not asked for: the search ended before",),
+        accused.rails,
+    )
+
+
+def verdict_of(s: Search, sets: list[frozenset[str]], transient: str) -> Verdict:
+    """One word for the whole."""
+    if s.limit or s.unexplained:
+        return "inconclusive"
+    if s.systemic:
+        return "systemic"
+    if s.scale is not None:
+        return "scale"
+    if s.suspects or s.links or s.domains:
+        return "isolated"
+    if sets or s.doubtful or not transient:
+        return "inconclusive"
+    return "not-reproduced"
+
+
+def doubts(s: Search, verdict: Verdict) -> str:
+    """Words for an inconclusive end that no limit caused."""
+    if verdict == "inconclusive" and s.doubtful and not s.sets and not s.unexplained:
+        return "; ".join(f"{node}: {why}" for node, why in list(s.doubtful.items())[:4])
+    return ""
+
+
+def not_reproduced(s: Search) -> str:
+    """Words for a failure that came once: how often it did not come again, and what that proves."""
+    if s.found() or s.doubtful or s.systemic or s.limit or s.unexplained or not s.unreproduced:
+        return ""
+    passes = sum(each.passes for each in s.unreproduced if len(each.nodes) == max(len(u.nodes) for u in s.unreproduced))
+    bound = 1 - 0.05 ** (1 / passes) if passes < 3 else 3 / passes
+    words = f"failed once, then passed {passes} times: it may still come in up to {bound:.0%} of runs (95 %)"
+    if s.ledger.lost:
+        words += f"; without {listed(tuple(s.ledger.lost))}, lost"
+    return words
+
+
+def smallest_implicated(s: Search) -> frozenset[str]:
+    """The smallest set that failed and of which no cause is named; members proven good are left out if any remain."""
+    named = {*s.suspects, *(node for group in s.sets for node in group)}
+    best: frozenset[str] = frozenset()
+    layers = s.lenses(s.group)[0].layers
+    for record in s.ledger.records:
+        nodes = set(record.probe.nodes) - s.ledger.lost.keys()
+        if record.result.outcome not in _TOLD or nodes & named or record.probe.variant.rail is not None:
+            continue
+        unproven = frozenset(node for node in nodes if not s.ledger.good(node, layers)) or frozenset(nodes)
+        if not best or len(unproven) < len(best):
+            best = unproven
+    if best or named or s.links or s.domains:
+        return best
+    return frozenset(node for node in s.group if node not in s.ledger.lost)
+
+
+def standing(s: Search, node: str, sets: list[frozenset[str]]) -> NodeResult:
+    """What isolation says of one node, with the faults that its passes would have missed."""
+    passes, fails = s.ledger.passes.get(node, 0), s.ledger.fails.get(node, 0)
+    word: Standing
+    evidence: tuple[str, ...]
+    if node in s.ledger.lost:
+        word, evidence = "lost", ("it went away in the middle",)
+    elif node in s.suspects:
+        accused = s.suspects[node]
+        word, evidence = accused.kind, tuple(accused.evidence)
+    elif any(node in group for group in sets):
+        word, evidence = "inconclusive", ("member of a set that fails",)
+    elif node in s.doubtful:
+        word, evidence = "inconclusive", (s.doubtful[node],)
+    elif passes and not s.systemic:
+        word, evidence = "cleared", (error_rate(passes),)
+    elif passes or fails:
+        word, evidence = "inconclusive", (f"{passes} passes, {fails} fails",)
+    else:
+        word, evidence = "untested", ()
+    return NodeResult(word, evidence, passes, fails)
+
+
+def error_rate(passes: int) -> str:
+    """How likely a fault must show to be seen in that many passing runs: p with (1 - p)^passes = 5 %."""
+    return (
+        f"{passes} passes: a fault that shows in less than {1 - 0.05 ** (1 / passes):.0%} of runs may be missed (95 %)"
+    )
+
+
+def story(s: Search, sets: list[frozenset[str]], transient: str, certified: Certified | None) -> tuple[str, ...]:
+    """What was run, what it told, what follows, what could not be told apart."""
+    told = s.first.reason or "failed"
+    if s.first.value is not None and s.first.expected is not None:
+        told += f", {s.first.value:.4g} of {s.first.expected:.4g}"
+    lines = [f"{len(s.group)} nodes {told} together.", *s.story]
+    purposes: dict[str, int] = {}
+    for record in s.ledger.records:
+        purposes[record.probe.purpose] = purposes.get(record.probe.purpose, 0) + 1
+    counts = ", ".join(f"{count} {purpose}" for purpose, count in purposes.items())
+    lines.append(f"{len(s.ledger.records)} probes in {s.scheduler.rounds} rounds ({counts}).")
+    for accused in s.suspects.values():
+        for words in accused.alternatives:
+            lines.append(f"{accused.node}: not told apart: {words}.")
+    for node, why in s.doubtful.items():
+        lines.append(f"{node} is neither cleared nor accused: {why}.")
+    if s.limit and sets:
+        lines.append(f"Smallest set still implicated: {s.names(sets[0])}.")
+    if transient:
+        lines.append(f"Not reproduced: {transient}. It is not called harmless.")
+    if certified is not None:
+        value = f", {certified.value:.4g}" if certified.value is not None else ""
+        lines.append(f"The other {len(certified.nodes)} nodes passed together{value}.")
+    return tuple(lines)

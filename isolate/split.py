@@ -1,0 +1,197 @@
+"""Step 2: split a failing set into parts, run them together, go on with those that fail.
+
+The number of parts fills the free lanes. A part that fails goes on at once, whatever its siblings do. When every part
+passes, the failure lies between parts, or came and went: the set runs once more, and its parts too, before anything is
+concluded (`unions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from isolate.mixed import mix
+from isolate.pin import pin_all
+from isolate.schedule import Answer, Ask, Join, Steps, Turn, Wait, Wish
+from isolate.search import OUTSIDE, SCALE_UP, Lens, Search, Unreproduced
+from isolate.unions import union
+
+Nodes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a part ended."""
+
+    nodes: Nodes
+    outcome: Literal["passed", "failed", "unclear", "unknown", "nobody"]
+    explained: bool = False
+
+
+def explain(s: Search, group: Nodes) -> Steps[bool]:
+    """Find out why `group` fails as the case runs it, through every lens that the group needs."""
+    parts: list[Nodes] = []
+    lens = s.lenses(group)[0]
+    for lens in s.lenses(group):
+        if lens is SCALE_UP and s.map.spans_domains(group):
+            parts = [nodes for nodes in by_domain(s, group) if len(nodes) > 1]
+            found = yield from try_parts(s, parts, lens)
+            if found:
+                return True
+        else:
+            found = yield from descend(s, group, lens, alone=len(s.lenses(group)) == 1)
+            if found or len(s.lenses(group)) == 1:
+                return found
+        if s.halted:
+            return False
+    across = next(each for each in s.lenses(group) if each is not SCALE_UP)
+    return (yield from reproduce(s, group, by_domain(s, group), across))
+
+
+def by_domain(s: Search, group: Nodes) -> list[Nodes]:
+    """The group's members by NVLink domain."""
+    domains: dict[str, list[str]] = {}
+    for node in group:
+        domains.setdefault(s.map.nvlink[node], []).append(node)
+    return [tuple(nodes) for nodes in domains.values()]
+
+
+def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps[bool]:
+    """Split a failing set until a cause is named; False when nothing in it fails any more.
+
+    `alone`: this lens is the only one, so that a set whose parts all pass is a union to be explained here.
+    """
+    group = s.present(group)
+    if not group:
+        return True
+    yield Turn()
+    if s.looks_systemic():
+        yield from mix(s, group)
+    elif s.gate is not None:
+        yield Wait(s.gate)
+    if s.halted:
+        return False
+    if s.sequential and len(group) > 2 * s.least:
+        return (yield from halve(s, group, lens))
+    share = s.scheduler.share()
+    if pins_now(s, group, lens, share):
+        verdict = yield from pin_all(s, group, lens)
+        if verdict != "cleared":
+            return verdict == "explained"
+        parts: list[Nodes] = s.map.cut(group, len(group))
+    else:
+        parts = s.map.cut(group, share, 1 if lens is OUTSIDE else s.least)
+        found = yield from try_parts(s, parts, lens)
+        if found or s.halted:
+            return found
+    if not alone:
+        return False
+    if len(group) == 1:
+        return False
+    return (yield from reproduce(s, group, parts, lens))
+
+
+def pins_now(s: Search, group: Nodes, lens: Lens, share: int) -> bool:
+    """Whether the members are asked one by one: the set is small, or the lanes suffice and partners exist."""
+    if len(group) < 2 * s.least or (lens is OUTSIDE and not s.map.spans_domains(group)):
+        return True
+    if lens is SCALE_UP or len(group) > share:
+        return False
+    needed = len(group) * (s.least - 1)
+    good = 0
+    for leaf in s.ledger.good_leaves():
+        good += sum(1 for node in s.ledger.good_in_leaf(leaf) if s.ledger.good(node, lens.layers))
+        if good >= needed:
+            return True
+    return False
+
+
+def try_parts(s: Search, parts: Sequence[Nodes], lens: Lens, purpose: str = "split") -> Steps[bool]:
+    """Run parts side by side and go on with each that fails; True when a cause was found in any."""
+    ended: list[Part] = yield Join([part(s, nodes, lens, purpose) for nodes in parts])
+    return any(each.explained for each in ended)
+
+
+def part(s: Search, nodes: Nodes, lens: Lens, purpose: str = "split") -> Steps[Part]:
+    """Run one part; if it does not pass, find out why."""
+    answer: Answer = yield ask_part(s, nodes, lens, purpose)
+    s.tally(answer.result, failed=answer.failed)
+    if answer.passed:
+        return Part(nodes, "passed")
+    if answer.outcome == "nobody":
+        return Part(nodes, "nobody")
+    if len(nodes) == 1 and not answer.failed:
+        s.doubtful.setdefault(nodes[0], why_doubtful(answer))
+        return Part(nodes, answer.outcome, True)
+    explained = yield from descend(s, nodes, lens)
+    return Part(nodes, answer.outcome, explained)
+
+
+def ask_part(s: Search, nodes: Nodes, lens: Lens, purpose: str) -> Ask:
+    """The probe of a part: padded to the minimum group, and across domains where the lens needs that."""
+    if lens is OUTSIDE and not s.map.spans_domains(nodes):
+        wish = Wish("outside", lens.layers, optional=True)
+    elif lens is SCALE_UP:
+        wish = Wish("domain", lens.layers, least=0)
+    else:
+        wish = Wish("none", lens.layers)
+    return Ask(nodes, purpose, wish, lens.variant)
+
+
+def why_doubtful(answer: Answer) -> str:
+    """Words for a probe that proves nothing."""
+    if answer.outcome == "unclear":
+        return "its value stays within the grey band around the floor"
+    reason = answer.result.reason if answer.result else ""
+    return "its probes told nothing" + (f" ({reason})" if reason else "")
+
+
+def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
+    """One lane: a whole failing set allows an inference — left half passed, so the fault is in the right half."""
+    failing, parts = group, [group]
+    while len(group) > s.least:
+        left, *rest = s.map.cut(group, 2, s.least)
+        if not rest:
+            break
+        answer: Answer = yield ask_part(s, left, lens, "split")
+        s.tally(answer.result, failed=answer.failed)
+        if s.looks_systemic():
+            yield from mix(s, group)
+            if s.halted:
+                return False
+        if answer.failed:
+            failing = group = left
+        elif answer.passed:
+            group = rest[0]
+        else:
+            break
+    verdict = yield from pin_all(s, group, lens)
+    if verdict != "cleared":
+        return verdict == "explained"
+    parts = s.map.cut(failing, 2, s.least)
+    if len(parts) == 1:
+        parts = s.map.cut(failing, len(failing))
+    return (yield from reproduce(s, failing, parts, lens))
+
+
+def reproduce(s: Search, group: Nodes, parts: Sequence[Nodes], lens: Lens) -> Steps[bool]:
+    """Step 4: a set failed and all its parts passed. Run it again, and the parts, then look between the parts."""
+    group = s.present(group)
+    variant = lens.variant
+    again: Answer = yield Ask(group, "repeat", Wish("none", lens.layers), variant)
+    if again.passed and lens.name == "fabric" and variant.mnnvl is False:
+        lens = OUTSIDE  # what fails needs NVLink on: look between the parts as the case runs
+        again = yield Ask(group, "repeat", Wish("none", lens.layers), lens.variant)
+    if not again.failed:
+        s.unreproduced.append(Unreproduced(group, 1))
+        s.say(f"{s.names(group)}: all parts passed, and together they passed too when run again.")
+        return False
+    s.say(f"{s.names(group)}: every part passes, together they fail again.")
+    if len(parts) <= s.many_lanes and len(group) > 2:
+        s.shaky = True
+        found = yield from try_parts(s, [each for each in parts if len(each) >= s.least], lens, "repeat")
+        if found or s.halted:
+            return found
+        s.shaky = False
+    return (yield from union(s, parts, lens, lambda nodes: descend(s, nodes, lens)))

@@ -1,0 +1,127 @@
+"""Step 4: all parts pass and the union fails: find what lies between them.
+
+The parts are halved until two sets remain that pass apart and fail together; their crossings (quadrants) are run two at
+a time. One failing quadrant holds the link; all four failing is the boundary of the two sets; none failing is a matter
+of size or span. In a ring only neighbours talk, so the quadrants that hold the original edges come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from isolate.boundary import name_boundary, name_link
+from isolate.pin import pin_all
+from isolate.schedule import Answer, Ask, Join, Steps, Wish
+from isolate.search import Lens, Search
+
+Nodes = tuple[str, ...]
+
+
+def union(s: Search, parts: Sequence[Nodes], lens: Lens, again: Callable[[Nodes], Steps[bool]]) -> Steps[bool]:
+    """Explain a union that fails while its parts pass. `again` explains a part that fails after all."""
+    parts = list(parts)
+    while len(parts) > 2:
+        firsts = [nodes[0] for nodes in parts]
+        middle = len(s.map.cut(firsts, 2)[0])
+        halves = (parts[:middle], parts[middle:])
+        told: list[bool] = yield Join([fails_together(s, half, lens) for half in halves])
+        if all(told):
+            found: bool = yield from union(s, halves[0], lens, again)
+            if s.size_sets:
+                return True
+            return (yield from union(s, halves[1], lens, again)) or found
+        if not any(told):
+            return (yield from cross(s, flat(halves[0]), flat(halves[1]), lens))
+        parts = halves[0] if told[0] else halves[1]
+    if len(parts) == 1:
+        return (yield from again(parts[0]))
+    return (yield from cross(s, parts[0], parts[1], lens))
+
+
+def flat(parts: Sequence[Nodes]) -> Nodes:
+    """All nodes of the parts, in their order."""
+    return tuple(node for nodes in parts for node in nodes)
+
+
+def fails_together(s: Search, parts: Sequence[Nodes], lens: Lens) -> Steps[bool]:
+    """Whether parts fail together; one part has just passed by itself."""
+    if len(parts) == 1:
+        return False
+    answer: Answer = yield Ask(flat(parts), "cross", Wish("none", lens.layers, beyond=True), lens.variant)
+    return answer.failed
+
+
+def crosses(s: Search, left: Nodes, right: Nodes, lens: Lens) -> Steps[bool]:
+    """Whether two sets fail together; an empty one cannot."""
+    if not left or not right:
+        return False
+    return (yield from fails_together(s, (left, right), lens))
+
+
+def cross(s: Search, left: Nodes, right: Nodes, lens: Lens) -> Steps[bool]:
+    """Two sets pass apart and fail together: run the quadrants."""
+    if len(left) == 1 and len(right) == 1:
+        return (yield from pair(s, left[0], right[0], lens))
+    (l1, l2), (r1, r2) = two(s, left), two(s, right)
+    across, along = [(l2, r1), (l1, r2)], [(l1, r1), (l2, r2)]
+    first, second = (across, along) if s.case.traffic == "ring" else (along, across)
+    told: list[bool] = yield Join([crosses(s, *each, lens) for each in first])
+    if all(told):
+        rest: list[bool] = yield Join([crosses(s, *each, lens) for each in second])
+        if all(rest):
+            return (yield from name_boundary(s, left, right, lens))
+    elif not any(told):
+        first = second
+        told = yield Join([crosses(s, *each, lens) for each in second])
+    elif whole_leaf(s, left, right):
+        # A leaf of one node against a leaf: all its crossings fail only if it is the boundary.
+        told = yield Join([crosses(s, *each, lens) for each in (*first, *second) if all(each)])
+        if all(told):
+            return (yield from name_boundary(s, left, right, lens))
+        first = [each for each in (*first, *second) if all(each)]
+    failing = [each for each, fails in zip(first, told, strict=True) if fails]
+    if not failing:
+        return no_quadrant(s, left, right)
+    named: list[bool] = yield Join([cross(s, *each, lens) for each in failing])
+    return any(named)
+
+
+def whole_leaf(s: Search, left: Nodes, right: Nodes) -> bool:
+    """Whether one side is a single node that is all of its leaf, and the other is of one leaf."""
+    if min(len(left), len(right)) > 1:
+        return False
+    single, other = (left, right) if len(left) == 1 else (right, left)
+    if not s.map.path(single[0]) or len({s.map.leaf[node] for node in other}) > 1:
+        return False
+    leaf = s.map.leaf[single[0]]
+    return leaf != s.map.leaf[other[0]] and sum(1 for node in s.map.leaves[leaf] if node in set(s.group)) == 1
+
+
+def two(s: Search, nodes: Nodes) -> tuple[Nodes, Nodes]:
+    """Two halves; of one node, the node and nothing."""
+    halves = s.map.cut(nodes, 2)
+    return halves[0], halves[1] if len(halves) > 1 else ()
+
+
+def no_quadrant(s: Search, left: Nodes, right: Nodes) -> bool:
+    """No crossing fails, only the whole does: a matter of size or span, to be bracketed."""
+    group = (*left, *right)
+    s.size_sets.append(group)
+    s.say(f"{s.names(group)} fail together, no half and no crossing of halves does: a matter of size or span.")
+    return True
+
+
+def pair(s: Search, one: str, other: str, lens: Lens) -> Steps[bool]:
+    """Two nodes fail together: with other partners both must pass, or it is a node after all."""
+    elsewhere = frozenset((one, other))
+    told: list[Answer] = yield Join([_elsewhere(s, node, elsewhere, lens) for node in (one, other)])
+    if any(answer.failed for answer in told):
+        verdict = yield from pin_all(s, (one, other), lens)
+        if verdict != "cleared":
+            return verdict == "explained"
+    return (yield from name_link(s, one, other, lens, siblings=True))
+
+
+def _elsewhere(s: Search, node: str, avoid: frozenset[str], lens: Lens) -> Steps[Answer]:
+    answer: Answer = yield Ask((node,), "confirm", Wish(lens.first, lens.layers, avoid), lens.variant)
+    return answer
