@@ -9,6 +9,7 @@ from catalog.entry import Entry, Option, Threshold
 from catalog.errors import CatalogError, nearest
 from catalog.healthy import Figure, fabric_bound, healthy_busbw, scale_up_bound, size_factor
 from catalog.loading import Catalog, load
+from catalog.network import ExpectedNetwork
 from catalog.units import Seconds, Size, format_size, parse_duration, parse_size, sweep
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "Entry",
+    "ExpectedNetwork",
     "Figure",
     "FigureRow",
     "Option",

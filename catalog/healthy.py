@@ -159,7 +159,7 @@ def size_factor(layer: str, nodes: int, size: int) -> float:
 
 
 def healthy_busbw(
-    acc: Accelerator,
+    acc: Accelerator | None,
     *,
     collective: str,
     layer: str,
@@ -172,12 +172,13 @@ def healthy_busbw(
 ) -> Figure | None:
     """Bus bandwidth in GB/s that healthy machines reach, or None where it cannot be said.
 
-    None: one rank only (bus bandwidth is 0 by definition), or the fabric's rails or line rate are not known.
+    None: one rank only (bus bandwidth is 0 by definition), the fabric's rails or line rate are not known, or the
+    product is not (`acc` None), whose NICs alone still bound a `fabric` figure.
     """
     if nodes * gpus_per_node < 2:
         return None
     shape = _Case(acc, collective, layer, nodes, gpus_per_node, size, rails, gbps, algorithm)
-    rows = [row for row in acc.figures if shape.speaks_of(row)]
+    rows = [row for row in (acc.figures if acc else ()) if shape.speaks_of(row)]
     row = min(rows, key=shape.distance, default=None)
     if row is not None:
         return _from_row(shape, row)
@@ -186,7 +187,7 @@ def healthy_busbw(
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    acc: Accelerator
+    acc: Accelerator | None
     collective: str
     layer: str
     nodes: int
@@ -219,9 +220,7 @@ class _Case:
     @property
     def bound(self) -> float:
         if self.layer == "scale-up":
-            return scale_up_bound(
-                self.acc, collective=self.collective, ranks=self.nodes * self.gpus, algorithm=self.algorithm
-            )
+            return self._scale_up(self.nodes * self.gpus, self.algorithm)
         return fabric_bound(
             collective=self.collective,
             nodes=self.nodes,
@@ -233,12 +232,7 @@ class _Case:
     def bound_of(self, row: FigureRow) -> float:
         """The same bound for the row's own shape, so that a figure moves to another shape by the ratio of bounds."""
         if self.layer == "scale-up":
-            return scale_up_bound(
-                self.acc,
-                collective=self.collective,
-                ranks=row.nodes * row.gpus_per_node,
-                algorithm=row.algorithm,
-            )
+            return self._scale_up(row.nodes * row.gpus_per_node, row.algorithm)
         return fabric_bound(
             collective=self.collective,
             nodes=row.nodes,
@@ -246,6 +240,26 @@ class _Case:
             rails=row.rails,
             gbps=row.gbps,
         )
+
+    def _scale_up(self, ranks: int, algorithm: str) -> float:
+        if self.acc is None:
+            return 0.0
+        return scale_up_bound(self.acc, collective=self.collective, ranks=ranks, algorithm=algorithm)
+
+    @property
+    def plain_bound(self) -> float:
+        """The bound without in-switch reduction: what the shares of products with nothing published refer to."""
+        if self.layer == "scale-up" and self.acc is not None:
+            return min(self.bound, self.acc.scale_up_gbytes_per_s)
+        return self.bound
+
+    @property
+    def share(self) -> float:
+        """Share of the bound that healthy machines reach (tables above)."""
+        if self.layer == "fabric":
+            return _LOOPBACK_SHARE if self.nodes == 1 else _FABRIC_SHARE.get(self.collective, 0.8)
+        has_nvlink = self.acc is not None and self.acc.nvlink_gbps > 0
+        return _SCALE_UP_SHARE.get(self.collective, 0.7) if has_nvlink else _PCIE_SHARE
 
     def same_shape(self, row: FigureRow) -> bool:
         """Whether the figure was taken on exactly this shape."""
@@ -269,19 +283,10 @@ def _from_row(case: _Case, row: FigureRow) -> Figure:
 
 
 def _from_bound(case: _Case) -> Figure | None:
-    bound = case.bound
+    bound = case.plain_bound
     if bound <= 0:
         return None
-    share = _share(case)
     latency = size_factor(case.layer, case.nodes, case.size)
-    # In-switch reduction lifts the bound, not what the share was seen against.
-    plain = min(bound, case.acc.scale_up_gbytes_per_s) if case.layer == "scale-up" else bound
-    formula = f"{share:g} x {plain:.4g} (physical bound) x {latency:.3g} (size/(size+half))"
-    conditions = f"{case.acc.name}, {case.layer}, nobody published this figure"
-    return Figure(share * plain * latency, "provisional", _SHARES_SOURCE, conditions, formula)
-
-
-def _share(case: _Case) -> float:
-    if case.layer == "fabric":
-        return _LOOPBACK_SHARE if case.nodes == 1 else _FABRIC_SHARE.get(case.collective, 0.8)
-    return _SCALE_UP_SHARE.get(case.collective, 0.7) if case.acc.nvlink_gbps else _PCIE_SHARE
+    formula = f"{case.share:g} x {bound:.4g} (physical bound) x {latency:.3g} (size/(size+half))"
+    conditions = f"{case.acc.name if case.acc else 'unknown product'}, {case.layer}, nobody published this figure"
+    return Figure(case.share * bound * latency, "provisional", _SHARES_SOURCE, conditions, formula)

@@ -14,11 +14,13 @@ from typing import Protocol, TypeVar
 
 from catalog.accelerator import Accelerator
 from catalog.checking import Strict, check, read_yaml
+from catalog.describing import describe
 from catalog.entry import Entry
 from catalog.errors import CatalogError, listing, suggestion
+from catalog.network import ExpectedNetwork
 
 SHIPPED = Path(__file__).parent
-ELSEWHERE = frozenset({"logformats"})
+ELSEWHERE = frozenset({"logformats", "platforms", "gangs"})
 """Folders whose files another room reads."""
 
 
@@ -27,6 +29,7 @@ class CatalogFile(Strict):
 
     entries: tuple[Entry, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
+    networks: tuple[ExpectedNetwork, ...] = ()
 
 
 class _Named(Protocol):
@@ -43,6 +46,7 @@ class Catalog:
 
     entries: Mapping[str, Entry]
     accelerators: Mapping[str, Accelerator]
+    networks: Mapping[str, ExpectedNetwork]
     origins: Mapping[str, str]
     """`entry nccl-all-reduce` → the file it came from."""
 
@@ -55,6 +59,15 @@ class Catalog:
                 f"unknown catalog entry {name!r}: expected one of {listing(self.entries)}"
                 f"{suggestion(name, self.entries)}"
             ) from None
+
+    def describe(self) -> str:
+        """The catalog in words, for `--catalog-list`."""
+        return describe(self)
+
+    def expected_network(self, platform: str, accelerator: str) -> ExpectedNetwork | None:
+        """The network that is right for a product on a platform; None where nothing is said of it."""
+        rules = (rule for rule in self.networks.values() if rule.platform == platform)
+        return next((rule for rule in rules if accelerator in rule.accelerators), None)
 
     def accelerator_for(self, product: str) -> Accelerator | None:
         """The accelerator a GPU label names; the longest matching pattern decides, None when none matches."""
@@ -99,11 +112,13 @@ def _paths(folders: Iterable[Path]) -> Iterator[Path]:
 def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
     entries: dict[str, Entry] = {}
     accelerators: dict[str, Accelerator] = {}
+    networks: dict[str, ExpectedNetwork] = {}
     origins: dict[str, str] = {}
     for where, content in files:
         _add(entries, content.entries, "entry", where, origins)
         _add(accelerators, content.accelerators, "accelerator", where, origins)
-    return Catalog(entries, accelerators, origins)
+        _add(networks, content.networks, "network", where, origins)
+    return Catalog(entries, accelerators, networks, origins)
 
 
 def _add(into: dict[str, Item], items: Iterable[Item], what: str, where: str, origins: dict[str, str]) -> None:

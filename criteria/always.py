@@ -1,0 +1,144 @@
+"""The checks that are always on: whole, right, and over the network that was meant. No threshold turns them off.
+
+Fail closed: what is missing, cut or not a number is `NoMeasurement`, never a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from catalog import format_size
+from criteria.metrics import match_size, repeats, wrong_by_size
+from criteria.model import Check, Conditions, Reason
+from criteria.training import said
+from measure import Measurement
+
+ALWAYS = "always on"
+
+
+def whole(measurement: Measurement | None, conditions: Conditions) -> Iterator[Check]:
+    """Whether there is a measurement of the asked kind, read to its end, by all ranks, with every size."""
+    if measurement is None:
+        yield _missing("measurement", "the run left nothing to read")
+        return
+    if not measurement.complete:
+        yield _missing("complete", f"the log stops before its end ({_extent(measurement)})")
+    if not conditions.collective:
+        return
+    yield from _collective(measurement, conditions)
+    yield from _sizes(measurement, conditions)
+    yield from _ranks(measurement, conditions)
+
+
+def _collective(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
+    seen = measurement.collective
+    if seen is not None and seen != conditions.collective:
+        yield _missing("collective", f"asked for {conditions.collective}, the log is of {seen}")
+
+
+def _sizes(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
+    by_size = repeats(measurement, "busbw")
+    if not by_size:
+        yield _missing("sizes", f"no row of a {conditions.collective} table in the log")
+        return
+    absent = _absent(set(by_size), measurement, conditions)
+    if absent:
+        yield _missing("sizes", f"{len(absent)} of {len(conditions.sizes)} sizes are missing: {_listed(absent)}")
+        return
+    empty = [size for size, values in by_size.items() if size > 0 and None in values]
+    if empty:
+        yield _missing("sizes", f"the bus bandwidth at {_listed(empty)} is not a number")
+        return
+    expected = len(conditions.sizes) or None
+    yield Check(
+        "sizes",
+        ok=True,
+        text=f"all {len(by_size)} sizes measured",
+        value=len(by_size),
+        expected=expected,
+        source=ALWAYS,
+    )
+
+
+def _absent(there: set[int], measurement: Measurement, conditions: Conditions) -> list[int]:
+    """Asked sizes that the log does not have, by the program's own list of what it was asked for, or up to rounding."""
+    asked = said(measurement, "requested_sizes")
+    if isinstance(asked, list):
+        shown = said(measurement, "sizes")
+        done = {
+            size for size, real in zip(asked, shown if isinstance(shown, list) else (), strict=False) if real in there
+        }
+        return [size for size in conditions.sizes if size not in done]
+    rounded = there - set(conditions.sizes)
+    return [
+        size for size in conditions.sizes if size not in there and match_size(rounded, size, conditions.ranks) is None
+    ]
+
+
+def _ranks(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
+    reported = {entry["rank"] for entry in measurement.per_rank if isinstance(entry.get("rank"), int)}
+    count = len(reported) if measurement.per_rank else measurement.ranks
+    if count is None:
+        yield _missing("ranks", f"the log does not say how many ranks ran, expected {conditions.ranks}")
+    elif count != conditions.ranks or (measurement.ranks or count) != conditions.ranks:
+        absent = sorted(set(range(conditions.ranks)) - reported)[:8] if measurement.per_rank else []
+        named = f"; missing {', '.join(map(str, absent))}" if absent else ""
+        seen = min(count, measurement.ranks or count)
+        yield _missing("ranks", f"{seen} of {conditions.ranks} ranks are in the log{named}", value=seen)
+    else:
+        yield Check("ranks", ok=True, text=f"all {count} ranks present", value=count, expected=count, source=ALWAYS)
+
+
+def right(measurement: Measurement | None, conditions: Conditions) -> Iterator[Check]:
+    """Whether every result element was checked and right (`#wrong`, out-of-bounds values, each rank's own count)."""
+    if measurement is None:
+        return
+    by_size = wrong_by_size(measurement)
+    bad = {size: count for size, count in by_size.items() if count > 0}
+    bounds = sum(table.out_of_bounds or 0 for table in measurement.tables)
+    ranks = [entry for entry in measurement.per_rank if entry.get("wrong")]
+    if bad or bounds or ranks:
+        yield _corrupt(bad, bounds, [entry.get("rank") for entry in ranks])
+        return
+    unchecked = [size for size in repeats(measurement, "busbw") if size not in by_size and size > 0]
+    if conditions.collective and unchecked:
+        yield _missing("wrong", f"the results at {_listed(unchecked)} were not checked (#wrong is N/A)")
+    elif by_size:
+        yield Check("wrong", ok=True, text="no result element is wrong", value=0, expected=0, source=ALWAYS)
+
+
+def _corrupt(bad: dict[int, int], bounds: int, ranks: list[object]) -> Check:
+    words = []
+    if bad:
+        where = ", ".join(f"{count} at {format_size(size)}" for size, count in sorted(bad.items())[:8])
+        words.append(f"wrong result elements: {where}")
+    if bounds:
+        words.append(f"{bounds} out-of-bounds values")
+    if ranks and len(ranks) <= 8:
+        words.append("seen by rank " + ", ".join(map(str, ranks)))
+    return Check(
+        "wrong",
+        ok=False,
+        text="; ".join(words),
+        value=float(sum(bad.values()) or bounds or len(ranks)),
+        expected=0,
+        source=ALWAYS,
+        size=min(bad, default=None),
+        reason=Reason.DATA_CORRUPTION,
+    )
+
+
+def _missing(metric: str, text: str, value: float | None = None) -> Check:
+    return Check(metric, ok=False, text=text, value=value, source=ALWAYS, reason=Reason.NO_MEASUREMENT)
+
+
+def _listed(sizes: list[int]) -> str:
+    names = [format_size(size) for size in sorted(sizes)]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _extent(measurement: Measurement) -> str:
+    rows = sum(len(table.rows) for table in measurement.tables)
+    if rows:
+        return f"{rows} rows read"
+    return f"{len(measurement.steps)} steps read" if measurement.steps else "nothing measured in it"

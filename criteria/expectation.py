@@ -1,0 +1,78 @@
+"""What bandwidth a group should reach, where that number comes from, and the floor that follows.
+
+In order: the healthy figure of the accelerator (published, or derived from a published one), else the share of the
+physical bound that other products reach. What is expected is for exactly this shape: collective, layer, nodes, GPUs,
+NICs and message size; the source says how it got there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog import Catalog, Figure, fabric_bound, healthy_busbw
+from criteria.model import Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An expected bus bandwidth in GB/s, and one phrase on its origin."""
+
+    value: float
+    source: str
+
+
+def expected_busbw(catalog: Catalog, conditions: Conditions, size: int) -> Expectation | None:
+    """The expectation for the run's shape at `size` bytes; None where nothing is known of its fabric."""
+    if not conditions.collective:
+        return None
+    figure = healthy_busbw(
+        conditions.accelerator,
+        collective=conditions.collective,
+        layer=conditions.layer,
+        nodes=conditions.nodes,
+        gpus_per_node=conditions.gpus_per_node,
+        size=size,
+        rails=conditions.rails,
+        gbps=conditions.gbps,
+        algorithm=conditions.algorithm,
+    )
+    return Expectation(figure.value, _origin(figure, conditions)) if figure else None
+
+
+def shape(conditions: Conditions) -> str:
+    """`h100, fabric, 8x8, 8x400 Gb/s`."""
+    product = conditions.accelerator.name if conditions.accelerator else "unknown product"
+    nics = f", {conditions.rails}x{conditions.gbps:g} Gb/s" if conditions.layer == "fabric" and conditions.gbps else ""
+    return f"{product}, {conditions.layer}, {conditions.nodes}x{conditions.gpus_per_node}{nics}"
+
+
+def _origin(figure: Figure, conditions: Conditions) -> str:
+    formula = f": {figure.formula}" if figure.formula else ""
+    return f"{shape(conditions)}; {figure.kind}{formula}; from {figure.conditions}, {figure.source}"
+
+
+def another_algorithm(conditions: Conditions, value: float) -> str:
+    """Words for a bus bandwidth above what a ring over the NICs can reach, or the empty string.
+
+    At two nodes NCCL may reduce inside the nodes first (tree, NVLS-tree), and then reports more than the NICs carry:
+    such a value proves another algorithm and says little of the fabric.
+    """
+    if conditions.layer != "fabric" or conditions.nodes < 2 or not conditions.collective:
+        return ""
+    bound = fabric_bound(
+        collective=conditions.collective,
+        nodes=conditions.nodes,
+        gpus_per_node=conditions.gpus_per_node,
+        rails=conditions.rails,
+        gbps=conditions.gbps,
+    )
+    if bound <= 0 or value <= bound * 1.01:
+        return ""
+    text = (
+        f"above the line rate of {conditions.rails}x{conditions.gbps:g} Gb/s = {bound:.4g} GB/s: another algorithm "
+        "than a ring (tree, NVLS-tree or in-network reduction), not proof of a good fabric"
+    )
+    if conditions.collective == "all_reduce" and conditions.nodes == 2:
+        crossed = value * conditions.gpus_per_node / (conditions.ranks - 1)
+        text += f"; at least {crossed:.4g} GB/s crossed the NICs; use 4 or more nodes to judge it"
+    return text

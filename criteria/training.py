@@ -1,0 +1,102 @@
+"""Training: step time, throughput, loss and goodput from a log's steps and its lifecycle.
+
+Goodput is NVCRE's definition (NVIDIA cluster-readiness-engine, GoodputMeasurement):
+`(t_w - t_lost - t_resume - t_reschedule - t_save) / (t_w - t_reschedule)`, 0 where that is negative; `t_w` is the wall
+time of the training up to its end, `t_lost` work done since the last checkpoint before a restart, `t_resume` loading
+and reaching the first step, `t_reschedule` waiting for nodes, `t_save` blocking saves. Unlike NVCRE, step time *and*
+TFLOP/s leave the warm-up out: its steps compile and allocate. Start-up is a number of its own, because on a short run
+it would drown everything else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from measure import Measurement, Step
+
+WARMUP_STEPS = 10
+"""Steps left out of averages (NVCRE's default); at most half of what is there, so that short runs keep some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Seconds of one training, from its start to its terminal state (frozen: a later reading changes nothing)."""
+
+    wall_s: float
+    lost_s: float = 0.0
+    resume_s: float = 0.0
+    reschedule_s: float = 0.0
+    save_s: float = 0.0
+
+
+def goodput(life: Lifecycle) -> float:
+    """Share of the wall time that trained, 0 … 1 (formula above); 0 where nothing is left."""
+    whole = life.wall_s - life.reschedule_s
+    useful = life.wall_s - life.lost_s - life.resume_s - life.reschedule_s - life.save_s
+    return max(0.0, useful / whole) if whole > 0 else 0.0
+
+
+def goodput_ratio(measurement: Measurement) -> float | None:
+    """Goodput of a log that says its wall time (`wall_s` and the other parts); None where it does not."""
+    parts = {name: said(measurement, name) for name in ("wall_s", "lost_s", "resume_s", "reschedule_s", "save_s")}
+    if not isinstance(parts["wall_s"], int | float):
+        return None
+    return goodput(Lifecycle(**{name: float(value) for name, value in parts.items() if isinstance(value, int | float)}))
+
+
+def said(measurement: Measurement, key: str) -> Any:
+    """What the result line of our own programs, or the reader of another format, says under `key`."""
+    result = measurement.details.get("result")
+    own = result.get(key) if isinstance(result, Mapping) else None
+    return measurement.details.get(key) if own is None else own
+
+
+def settled(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps without warm-up."""
+    return steps[min(WARMUP_STEPS, len(steps) // 2) :]
+
+
+def _mean(measurement: Measurement, read: Callable[[Step], float | None]) -> float | None:
+    values = [value for value in map(read, settled(measurement.steps)) if value is not None]
+    return statistics.fmean(values) if values else None
+
+
+def average_step_time(measurement: Measurement) -> float | None:
+    """Mean seconds a step, warm-up left out."""
+    return _mean(measurement, lambda step: step.time_s)
+
+
+def average_tflops(measurement: Measurement) -> float | None:
+    """Mean TFLOP/s of one GPU, warm-up left out."""
+    return _mean(measurement, lambda step: step.tflops_per_gpu)
+
+
+def average_tokens(measurement: Measurement) -> float | None:
+    """Mean tokens a second, as the log counts them."""
+    return _mean(measurement, lambda step: step.tokens_per_s)
+
+
+def startup_seconds(measurement: Measurement) -> float | None:
+    """Seconds from the start to the first step, where the log says (`startup_s`)."""
+    value = said(measurement, "startup_s")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def final_loss(measurement: Measurement) -> float | None:
+    """Loss of the last step that printed one."""
+    losses = [step.loss for step in measurement.steps if step.loss is not None]
+    return losses[-1] if losses else None
+
+
+def stalled_after(times_s: Sequence[float], multiple: float = 3.0, floor_s: float = 30.0) -> float | None:
+    """Seconds without a new step or row after which a run counts as stalled; None until two intervals are known.
+
+    A multiple of the usual interval (NVCRE's `stallMultiplier` is 3), the median so that one checkpoint does not count;
+    at least `floor_s`, because output arrives in bursts.
+    """
+    intervals = [late - early for early, late in itertools.pairwise(times_s)]
+    return max(floor_s, multiple * statistics.median(intervals)) if len(intervals) >= 2 else None
