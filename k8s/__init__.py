@@ -4,6 +4,7 @@
 manifests are dicts made from plain data; a run is a small state machine over what the watches have seen.
 """
 
+from k8s.cluster import KubernetesCluster
 from k8s.settings import Gang, Owner, Settings, Target
 
-__all__ = ["Gang", "Owner", "Settings", "Target"]
+__all__ = ["Gang", "KubernetesCluster", "Owner", "Settings", "Target"]

@@ -69,13 +69,15 @@ class Gateway:
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    def call(self, request: Request, *, read_s: float = READ_S, limit: int | None = None) -> bytes:
+    def call(
+        self, request: Request, *, read_s: float = READ_S, limit: int | None = None, patience_s: float | None = None
+    ) -> bytes:
         """The answer's body after as many attempts as `patience_s` allows; `ApiError` for anything but success.
 
         With `limit` only so many bytes are read. A repeated write may meet its own earlier success: a create then
         answers 409, which callers treat as "already there".
         """
-        until = time.monotonic() + self._patience_s
+        until = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
         renewed = False
         for attempt in itertools.count():
             pause = min(8.0, 0.2 * 2 ** min(attempt, 6)) * random.uniform(0.7, 1.3)

@@ -55,6 +55,8 @@ class Settings:
     context: str = ""
     session: str = ""
     """Identity that outlives the runner (its Job's uid, or a state file's); a new one where empty."""
+    lane: str = ""
+    """Which of several processes of one session this is (an xdist worker); nodes are exclusive between lanes too."""
     owner: Owner | None = None
     launch_kind: str = "job"
     image: str = ""
