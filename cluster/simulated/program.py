@@ -15,7 +15,7 @@ from cluster.simulated.exposure import Exposure, Situation
 from cluster.simulated.result import result_line
 from cluster.simulated.sweep import KINDS, Healthy, bus_factor, measure, seconds_of, sizes_of
 from cluster.simulated.timeline import STARTED_S
-from cluster.simulated.transcript import closing, nccl_lines, opening, table_row
+from cluster.simulated.transcript import HEADER, closing, nccl_lines, opening, table_row
 
 CLOSING_S = 0.5
 """From the last row to the end of the process."""
@@ -59,8 +59,9 @@ class Collectives:
     def play(self, exposed: Exposure, chance: Chance, noise: float) -> Iterator[tuple[float, str]]:
         """The lines of NCCL, the table, the result."""
         run, work = self._run, self._run.workload
-        yield from ((STARTED_S - 1.0, line) for line in nccl_lines(run, exposed))
         yield STARTED_S, opening(run, self._sizes)
+        yield from ((STARTED_S, line) for line in nccl_lines(run, exposed))
+        yield STARTED_S, HEADER
         rows = measure(run, list(zip(self._sizes, self._healthy, strict=True)), exposed, chance, noise)
         factor = bus_factor(work.collective, work.world_size)
         for row, end in zip(rows, self._ends, strict=True):

@@ -112,7 +112,7 @@ def _by_program(run: Situation, exposed: Exposure, start: float, sweep_s: float)
     if silent < end:
         limit = run.workload.stall_limit_s
         yield Ending(silent + limit, RunState.STALLED, f"no new output for {limit:.0f} s", silent)
-    else:
+    elif not crashed:
         yield Ending(end, RunState.SUCCEEDED)
 
 

@@ -159,7 +159,7 @@ def opening(run: Situation, sizes: Sequence[Size]) -> str:
             f"device {device(run, rank, product)}"
             for rank in range(work.world_size)
         ]
-    return "\n".join(lines) + "\n" + HEADER
+    return "\n".join(lines)
 
 
 def _device_name(run: Situation) -> str:
