@@ -1,0 +1,62 @@
+"""From a typed measurement to its part of the record: the figures only, with their units.
+
+The measurement also holds what was read on the way (raw words of old columns, file names, engine details); the record
+keeps what a reader of a report can use. What the log did not say is left out, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from measure import Cell as MeasuredCell
+from measure import Measurement
+from measure import Table as MeasuredTable
+from reports.record import Cell, MeasurementRecord, Metric, Row, Table
+
+
+def measurement_record(
+    measurement: Measurement, metrics: Mapping[str, tuple[float | None, str]] | None = None
+) -> MeasurementRecord:
+    """`metrics` are the figures that criteria judge: name → (value, unit); those without a value are left out."""
+    known = {name: (value, unit) for name, (value, unit) in (metrics or {}).items() if value is not None}
+    figures = {name: figure for name, figure in known.items() if math.isfinite(figure[0])}
+    return MeasurementRecord(
+        format=measurement.format,
+        complete=measurement.complete,
+        collective=measurement.collective or "",
+        ranks=measurement.ranks or 0,
+        nodes=measurement.nodes or 0,
+        metrics={name: Metric(value=value, unit=unit) for name, (value, unit) in figures.items()},
+        tables=[_table(table) for table in measurement.tables],
+        per_rank=[dict(entry) for entry in measurement.per_rank],
+        steps=[step.to_json() for step in measurement.steps],
+        results=[result.to_json() for result in measurement.results],
+        warnings=list(measurement.warnings),
+        versions=dict(measurement.versions),
+    )
+
+
+def _table(table: MeasuredTable) -> Table:
+    return Table(
+        rows=[
+            Row(
+                size=row.size,
+                count=row.count,
+                type=row.type,
+                redop=row.redop,
+                root=row.root,
+                out_of_place=_cell(row.out_of_place),
+                in_place=_cell(row.in_place),
+            )
+            for row in table.rows
+        ],
+        avg_busbw=table.avg_busbw,
+        out_of_bounds=table.out_of_bounds,
+    )
+
+
+def _cell(cell: MeasuredCell | None) -> Cell | None:
+    if cell is None:
+        return None
+    return Cell(time_us=cell.time_us, algbw=cell.algbw, busbw=cell.busbw, wrong=cell.wrong)
