@@ -43,23 +43,18 @@ class Network:
 
     name: str
     using: str
-    """The line that lists the devices; `{devices}` and `{count}` are filled in."""
+    """The line that lists the devices; `{devices}`, `{count}` and `{address}` are filled in."""
     device: str
 
 
 INFINIBAND = Network("IB", "NET/IB : Using {devices} [RO]; OOB eth0:{address}<0>", "mlx5_{}:1/IB")
-NETWORKS: Mapping[str, Network] = {
-    "aws": Network(
-        "AWS Libfabric", "NET/OFI Selected provider is efa, fabric is efa (found {count} nics)", "rdmap{}s0"
-    ),
-    "gcp": Network("FasTrak", "NET/FasTrak : Using {devices}; OOB eth0:{address}<0>", "eth{}"),
-}
-"""By platform; everything else is InfiniBand or RoCE, which NCCL both calls IB."""
+EFA = Network("AWS Libfabric", "NET/OFI Selected provider is efa, fabric is efa (found {count} nics)", "rdmap{}s0")
 
 
 def network_of(run: Situation) -> Network:
-    """The network that the platform promises."""
-    return NETWORKS.get(run.layout.nodes[0].platform, INFINIBAND)
+    """The network that the platform promises: EFA on AWS (but RoCE with GB300), else InfiniBand or RoCE, both IB."""
+    node = run.layout.nodes[0]
+    return EFA if node.platform == "aws" and "GB300" not in node.product else INFINIBAND
 
 
 def _address(run: Situation, node: str) -> str:

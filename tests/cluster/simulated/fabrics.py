@@ -26,7 +26,7 @@ def fabric(nodes: int | list[str] = 16, faults: Sequence[Mapping[str, Any]] = ()
     content = {"nodes": nodes, "noise": 0.0, "faults": [dict(fault) for fault in faults], **keys}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "simulation.yaml"
-        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return SimulatedCluster.from_file(path, shipped())
 
 
