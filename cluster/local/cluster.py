@@ -71,6 +71,8 @@ class LocalCluster:
         """
         self._check(workload)
         started = time.time()
+        if stop:
+            return Run(workload, RunState.CANCELLED, stop.reason, started=started, ended=started)
         run = self._launch(workload, stop, progress, started)
         for _ in range(ATTEMPTS - 1):
             if run.state is not RunState.FAILED or not any("EADDRINUSE" in exit_.reason for exit_ in run.exits):
