@@ -47,6 +47,12 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         return node
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        # A mapping merged twice over must keep its own value of a key, not the one it overrode.
+        last = {key.value if isinstance(key, yaml.ScalarNode) else id(key): (key, value) for key, value in node.value}
+        node.value = list(last.values())
+
 
 def read_yaml(path: str | Path) -> Any:
     """The content of a YAML file. Raises `CatalogError` where it is missing, unreadable or not valid YAML."""

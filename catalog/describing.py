@@ -36,7 +36,8 @@ def _entry(entry: Entry, origins: Mapping[str, str]) -> Iterator[str]:
     most = entry.max_nodes or "all"
     yield f"  {entry.name}"
     yield f"      {entry.description}"
-    yield f"      {entry.framework}: {entry.program}; nodes {entry.min_nodes} to {most}; layers {', '.join(entry.layers)}"
+    layers = ", ".join(entry.layers)
+    yield f"      {entry.framework}: {entry.program}; nodes {entry.min_nodes} to {most}; layers {layers}"
     scales = [f"{scale} (default)" if scale == entry.default_scale else scale for scale in entry.scales]
     yield f"      scales: {', '.join(scales)}"
     if entry.options:
