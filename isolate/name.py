@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from isolate.model import Variant
 from isolate.schedule import Answer, Ask, Kind, Steps, Wish
-from isolate.search import FABRIC, SCALE_UP, Accused, Search
+from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Accused, Search
 
 _TRIES = 3
 """Probes of an intermittent suspect before a pass is believed."""
@@ -45,16 +45,16 @@ def _scale_up(s: Search, accused: Accused, alone: bool | None) -> Steps[None]:
     accused.layer = "scale-up"
     if alone is not None:
         return
-    if not (s.case.mnnvl_switch and not s.ledger.switch_broken):
+    switch = s.case.mnnvl_switch and not s.ledger.switch_broken
+    wish, variant = Wish("any", FABRIC.layers), FABRIC.variant
+    if not switch:
+        wish, variant = Wish("outside", frozenset({"node"})), OUTSIDE.variant
+    fabric = yield from fails(accused, Ask((accused.node,), "layer", wish, variant))
+    if fabric is None:
         accused.alternatives.append("node or scale-up: neither a run on one node nor one without NVLink can be had")
         return
-    wish = Wish("any", FABRIC.layers)
-    fabric = yield from fails(accused, Ask((accused.node,), "layer", wish, FABRIC.variant))
-    if fabric:
-        accused.layer = "node"
-        accused.evidence.append("failed with NVLink off too")
-    elif fabric is False:
-        accused.evidence.append("passed with NVLink off")
+    accused.layer = "node" if fabric else "scale-up"
+    accused.evidence.append(f"{'failed' if fabric else 'passed'} where it talks over the fabric only")
 
 
 def _fabric_or_node(s: Search, accused: Accused) -> Steps[None]:

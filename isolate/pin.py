@@ -67,12 +67,30 @@ def pin_all(s: Search, group: Nodes, lens: Lens) -> Steps[Verdict]:
     if by.get("nobody"):
         stuck = frozenset(by["nobody"])
         s.sets.append(stuck)
+        yield from _alone(s, s.map.order(stuck))
         s.ledger.barred.update(stuck)
         s.say(f"{s.names(stuck)} fail together and no healthy partner exists: one of them, nobody can tell which.")
         return "explained"
     if by.get("doubtful"):
         return "explained"
     return "cleared"
+
+
+def _alone(s: Search, stuck: Nodes) -> Steps[None]:
+    """Without partners a run on one node says who to look at first; it names nobody by itself."""
+    if not s.case.single_node or len(stuck) > 8:
+        return
+    told: list[Answer] = yield Join([_ask_alone(node) for node in stuck])
+    failing = [answer.core[0] for answer in told if answer.failed and answer.core]
+    if failing and len(failing) < len(stuck):
+        s.say(f"Of these {s.names(failing)} fails on its own too, the others do not: look there first.")
+    elif not failing:
+        s.say("Each of them passes on its own: look at their NICs, cables and the way between them.")
+
+
+def _ask_alone(node: str) -> Steps[Answer]:
+    answer: Answer = yield Ask((node,), "alone", alone=True)
+    return answer
 
 
 def _with_new_partners(s: Search, group: Nodes, lens: Lens) -> Steps[list[Pinned]]:

@@ -158,7 +158,8 @@ class Scheduler:
         self._flights: dict[int, _Flight] = {}
         self._made = 0
         self._known_round = 0
-        self.claimants = 1
+        self.share = 2
+        """Lanes for each of the sets that are about to be split: at least two parts always."""
         self.finished = False
 
     def start(self, steps: Generator[Any, Any, Any]) -> None:
@@ -174,11 +175,6 @@ class Scheduler:
     def rounds(self) -> int:
         """The newest round of which a result is known."""
         return self._known_round
-
-    def share(self) -> int:
-        """Lanes for one of the sets that are about to be split: at least two parts always."""
-        free = self._limits.max_concurrent - len(self._flights) - len(self._queue)
-        return max(2, free // max(1, self.claimants))
 
     # Tasks
 
@@ -262,7 +258,8 @@ class Scheduler:
     def _take_turns(self) -> None:
         while self._turns:
             turns, self._turns = self._turns, []
-            self.claimants = len(turns)
+            free = self._limits.max_concurrent - len(self._flights) - len(self._queue)
+            self.share = max(2, free // len(turns))
             for task in turns:
                 self._step(task, None)
 

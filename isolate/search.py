@@ -148,6 +148,8 @@ class Search:
         if not self.map.spans_domains(nodes):
             return [SCALE_UP]
         across = FABRIC if self.case.mnnvl_switch and not self.ledger.switch_broken else OUTSIDE
+        if across is OUTSIDE:
+            return [SCALE_UP, OUTSIDE]
         return sorted((across, SCALE_UP), key=lambda lens: -len(self.unproven(nodes, lens)))
 
     def unproven(self, nodes: Iterable[str], lens: Lens) -> tuple[str, ...]:

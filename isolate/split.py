@@ -14,7 +14,7 @@ from typing import Literal
 from isolate.mixed import mix
 from isolate.pin import pin_all
 from isolate.schedule import Answer, Ask, Join, Steps, Turn, Wait, Wish
-from isolate.search import OUTSIDE, SCALE_UP, Lens, Search, Unreproduced
+from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Lens, Search, Unreproduced
 from isolate.unions import union
 
 Nodes = tuple[str, ...]
@@ -31,22 +31,28 @@ class Part:
 
 def explain(s: Search, group: Nodes) -> Steps[bool]:
     """Find out why `group` fails as the case runs it, through every lens that the group needs."""
-    parts: list[Nodes] = []
-    lens = s.lenses(group)[0]
-    for lens in s.lenses(group):
-        if lens is SCALE_UP and s.map.spans_domains(group):
-            parts = [nodes for nodes in by_domain(s, group) if len(nodes) > 1]
-            found = yield from try_parts(s, parts, lens)
-            if found:
-                return True
+    lenses = s.lenses(group)
+    if len(lenses) == 1:
+        return (yield from descend(s, group, lenses[0]))
+    for lens in lenses:
+        if lens is FABRIC:
+            found = yield from descend(s, group, lens, alone=False)
         else:
-            found = yield from descend(s, group, lens, alone=len(s.lenses(group)) == 1)
-            if found or len(s.lenses(group)) == 1:
-                return found
-        if s.halted:
-            return False
-    across = next(each for each in s.lenses(group) if each is not SCALE_UP)
+            parts = by_domain(s, group) if lens is SCALE_UP else transversals(s, group)
+            found = yield from try_parts(s, [nodes for nodes in parts if len(nodes) > 1], lens)
+        if found or s.halted:
+            return found
+    across = FABRIC if FABRIC in lenses else OUTSIDE
     return (yield from reproduce(s, group, by_domain(s, group), across))
+
+
+def transversals(s: Search, group: Nodes) -> list[Nodes]:
+    """Groups with one node of each NVLink domain: they load the fabric only, and run side by side."""
+    columns = by_domain(s, group)
+    rows = [[column[row] for column in columns if row < len(column)] for row in range(max(map(len, columns)))]
+    while len(rows) > 1 and len(rows[-1]) < s.least:
+        rows[-2:] = [rows[-2] + rows[-1]]
+    return [s.map.order(row) for row in rows]
 
 
 def by_domain(s: Search, group: Nodes) -> list[Nodes]:
@@ -72,16 +78,16 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
         yield Wait(s.gate)
     if s.halted:
         return False
-    if s.sequential and len(group) > 2 * s.least:
+    if (s.sequential or lens is SCALE_UP) and len(group) > 2 * s.least:
         return (yield from halve(s, group, lens))
-    share = s.scheduler.share()
+    share = s.scheduler.share
     if pins_now(s, group, lens, share):
         verdict = yield from pin_all(s, group, lens)
         if verdict != "cleared":
             return verdict == "explained"
         parts: list[Nodes] = s.map.cut(group, len(group))
     else:
-        parts = s.map.cut(group, share, 1 if lens is OUTSIDE else s.least)
+        parts = s.map.cut(group, share, s.least)
         found = yield from try_parts(s, parts, lens)
         if found or s.halted:
             return found
@@ -94,9 +100,9 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
 
 def pins_now(s: Search, group: Nodes, lens: Lens, share: int) -> bool:
     """Whether the members are asked one by one: the set is small, or the lanes suffice and partners exist."""
-    if len(group) < 2 * s.least or (lens is OUTSIDE and not s.map.spans_domains(group)):
+    if len(group) < 2 * s.least or lens is OUTSIDE:
         return True
-    if lens is SCALE_UP or len(group) > share:
+    if len(group) > share:
         return False
     needed = len(group) * (s.least - 1)
     good = 0
@@ -130,9 +136,7 @@ def part(s: Search, nodes: Nodes, lens: Lens, purpose: str = "split") -> Steps[P
 
 def ask_part(s: Search, nodes: Nodes, lens: Lens, purpose: str) -> Ask:
     """The probe of a part: padded to the minimum group, and across domains where the lens needs that."""
-    if lens is OUTSIDE and not s.map.spans_domains(nodes):
-        wish = Wish("outside", lens.layers, optional=True)
-    elif lens is SCALE_UP:
+    if lens is SCALE_UP:
         wish = Wish("domain", lens.layers, least=0)
     else:
         wish = Wish("none", lens.layers)
@@ -179,19 +183,20 @@ def reproduce(s: Search, group: Nodes, parts: Sequence[Nodes], lens: Lens) -> St
     """Step 4: a set failed and all its parts passed. Run it again, and the parts, then look between the parts."""
     group = s.present(group)
     variant = lens.variant
-    again: Answer = yield Ask(group, "repeat", Wish("none", lens.layers), variant)
-    if again.passed and lens.name == "fabric" and variant.mnnvl is False:
+    told: Answer = yield Ask(group, "repeat", Wish("none", lens.layers), variant)
+    if told.passed and lens.name == "fabric" and variant.mnnvl is False:
         lens = OUTSIDE  # what fails needs NVLink on: look between the parts as the case runs
-        again = yield Ask(group, "repeat", Wish("none", lens.layers), lens.variant)
-    if not again.failed:
+        told = yield Ask(group, "repeat", Wish("none", lens.layers), lens.variant)
+    if not told.failed:
         s.unreproduced.append(Unreproduced(group, 1))
         s.say(f"{s.names(group)}: all parts passed, and together they passed too when run again.")
         return False
     s.say(f"{s.names(group)}: every part passes, together they fail again.")
-    if len(parts) <= s.many_lanes and len(group) > 2:
+
+    def again(some: Sequence[Nodes]) -> Steps[bool]:
         s.shaky = True
-        found = yield from try_parts(s, [each for each in parts if len(each) >= s.least], lens, "repeat")
-        if found or s.halted:
-            return found
-        s.shaky = False
-    return (yield from union(s, parts, lens, lambda nodes: descend(s, nodes, lens)))
+        usable = [each for each in some if len(each) >= s.least]
+        found = yield from try_parts(s, usable, lens, "repeat")
+        return found
+
+    return (yield from union(s, parts, lens, again))
