@@ -45,6 +45,8 @@ class Draft:
     result_line: bool = False
     incomplete: list[str] = field(default_factory=list)
     """Why the log is not whole, in words; each becomes a warning."""
+    foreign: str | None = None
+    """The tool whose table is running and which is not ours: rows without header are not taken meanwhile."""
     generation: int = 0
     """Raised by a reader when what a line means has changed: shapes skipped until then are looked at again."""
     holding: bool = False

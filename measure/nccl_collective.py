@@ -35,7 +35,12 @@ def infer(rows: Sequence[Row], columns: Header | None) -> str | None:
     """The collective, or None where the rows fit more than one."""
     sample = next((row for row in reversed(rows) if share(row) is not None), None)
     if sample is None:
-        return None
+        # Tables of before 2022 that print an operation: all_reduce, unless a row's count says otherwise.
+        return "all_reduce" if not rows and columns and columns.lead == ("redop",) else None
+    return _infer(sample, rows, columns)
+
+
+def _infer(sample: Row, rows: Sequence[Row], columns: Header | None) -> str | None:
     split = (share(sample) or 1) > 1
     if sample.redop and sample.redop != "none":
         return _reducing(sample, split)

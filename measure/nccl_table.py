@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from measure import nccl_collective
 from measure.draft import FACT, PASS, SEEN, Draft
 from measure.lines import Line
 from measure.model import LogError, Row, Table
 from measure.nccl_rows import Header, Torn, header, row
+from measure.nccl_sweep import Plan, gaps
 from measure.numbers import number
 
 _DEVICE = re.compile(
@@ -39,34 +39,12 @@ _ELISION = re.compile(r"\s*\[?(?:\.\.\.|…)\]?\s*")
 
 
 @dataclass(slots=True)
-class _Plan:
-    """The sweep a run announced."""
-
-    first: int
-    last: int
-    step: int
-    factor: bool
-
-    def sizes(self) -> int:
-        """How many sizes it has (the loop of nccl-tests' common.cu)."""
-        if self.first > self.last or self.step < 1:
-            return 1
-        if not self.factor or self.step < 2:
-            return (self.last - self.first) // self.step + 1
-        count, size = 0, max(self.first, 1)
-        while size <= self.last:
-            size *= self.step
-            count += 1
-        return count
-
-
-@dataclass(slots=True)
 class _Open:
     """A table in the making, of one writer."""
 
     columns: Header | None = None
     seen_header: bool = False
-    plan: _Plan | None = None
+    plan: Plan | None = None
     rows: list[Row] = field(default_factory=list)
     ends: int = 0
     bounds: tuple[int, str | None] | None = None
@@ -116,7 +94,7 @@ class NcclTables:
         """Take a line."""
         body = line.body
         if _ROW_HINT.search(body):
-            return self._row(line)
+            return PASS if self._draft.foreign else self._row(line)
         for mark, pattern, take in self._marks:
             if mark in body and (match := pattern.search(body)):
                 take(line, match)
@@ -178,7 +156,7 @@ class NcclTables:
         table = self._table(line.source)
         if table.begun():
             table = self._next(line.source)
-        table.plan = _Plan(int(match.group(1)), int(match.group(2)), int(match.group(3)), match.group(4) == "factor")
+        table.plan = Plan(int(match.group(1)), int(match.group(2)), int(match.group(3)), match.group(4) == "factor")
         if match.group(5):
             self._validation = int(match.group(5))
         self._devices = {}
@@ -194,6 +172,7 @@ class NcclTables:
             table = self._next(line.source)
         table.columns = header(line.body[match.start() :])
         table.seen_header = True
+        self._draft.foreign = None
         self._devices = {}
         self._draft.generation += 1
 
@@ -220,7 +199,7 @@ class NcclTables:
     def _versions(self, line: Line, match: re.Match[str]) -> None:
         del line
         tests, headers, library = match.groups()
-        self._draft.versions.update(nccl_tests=tests, nccl=_version(int(library)), nccl_headers=_version(int(headers)))
+        self._draft.versions.update(nccl_tests=tests, nccl=version(int(library)), nccl_headers=version(int(headers)))
 
     def _rccl_version(self, line: Line, match: re.Match[str]) -> None:
         del line
@@ -280,6 +259,9 @@ class NcclTables:
         if self._runs > 1:
             draft.cut("several runs are mixed in this log")
             draft.details["independent_runs"] = self._runs
+        rows = [made for table in kept for made in table.rows]
+        if self._validation is None and rows and not any(map(_checked, rows)):
+            self._validation = 0
         if self._validation is not None:
             draft.details["validation"] = self._validation
         if self._gpus:
@@ -301,28 +283,17 @@ def _missing(table: _Open) -> list[str]:
         out.append("the line 'Avg bus bandwidth' is missing or cut")
     if table.elided:
         out.append("lines were left out ('...')")
-    out.extend(_sweep(table))
+    out.extend(gaps(table.plan, [made.size for made in table.rows]))
     return out
 
 
-def _sweep(table: _Open) -> list[str]:
-    """Whether every size of the sweep is there; without the announced plan, whether there is a gap."""
-    rows = len(table.rows)
-    if table.plan and rows:
-        wanted = table.plan.sizes()
-        if wanted < 1 or rows % wanted:
-            return [f"{rows} rows where the sweep has {wanted} sizes"]
-        return []
-    sizes = [made.size for made in table.rows if made.size >= 1024]
-    ups = [(low, high) for low, high in pairwise(sizes) if high > low]
-    if len(ups) < 2:
-        return []
-    ratio, step = min(high / low for low, high in ups), min(high - low for low, high in ups)
-    gaps = [1 for low, high in ups if high / low > 1.5 * ratio and high - low > 1.5 * step]
-    return ["a size is missing between two rows"] if gaps else []
+def _checked(made: Row) -> bool:
+    """Whether the results of a row were compared with what they should be."""
+    cells = [cell for cell in (made.out_of_place, made.in_place) if cell]
+    return any(cell.wrong is not None or cell.error_raw not in (None, "N/A") for cell in cells)
 
 
-def _version(code: int) -> str:
+def version(code: int) -> str:
     """NCCL_VERSION_CODE as a version (nccl.h: major*10000 + minor*100 + patch; before 2.9: major*1000 + …)."""
     base = 10000 if code >= 10000 else 1000
     return f"{code // base}.{code % base // 100}.{code % 100}"

@@ -10,6 +10,7 @@ import json
 from typing import Any, Final
 
 from measure.draft import FACT, PASS, Draft
+from measure.lenient_json import as_list
 from measure.lines import Line
 from measure.model import Cell, LogError, Row, Table
 from measure.numbers import number, whole_number
@@ -68,8 +69,8 @@ class OwnLines:
             names = list(dict.fromkeys(map(str, nodes)))
             draft.nodes = len(names)
             draft.hosts.update(dict.fromkeys(names))
-        draft.per_rank.extend(entry for entry in _list(document.get("per_rank")) if isinstance(entry, dict))
-        draft.cycles.extend(entry for entry in _list(document.get("cycles")) if isinstance(entry, dict))
+        draft.per_rank.extend(entry for entry in as_list(document.get("per_rank")) if isinstance(entry, dict))
+        draft.cycles.extend(entry for entry in as_list(document.get("cycles")) if isinstance(entry, dict))
         for key, into in (("versions", draft.versions), ("transport", draft.transport)):
             value = document.get(key)
             if isinstance(value, dict):
@@ -82,7 +83,7 @@ class OwnLines:
 
     def _against_table(self, document: dict[str, Any]) -> None:
         """The table must hold every size of the result; where no table was printed the cycles make one."""
-        sizes = [size for size in map(_integer, _list(document.get("sizes"))) if size is not None]
+        sizes = [size for size in map(_integer, as_list(document.get("sizes"))) if size is not None]
         draft = self._draft
         if draft.tables and sizes:
             shown = {row.size for table in draft.tables for row in table.rows}
@@ -97,7 +98,7 @@ def _from_cycles(cycles: list[dict[str, Any]], collective: str | None) -> Table:
     """A table of means over the cycles, one row a size."""
     by_size: dict[int, list[dict[str, Any]]] = {}
     for cycle in cycles:
-        for entry in _list(cycle.get("rows")):
+        for entry in as_list(cycle.get("rows")):
             if isinstance(entry, dict) and (size := _integer(entry.get("size"))) is not None:
                 by_size.setdefault(size, []).append(entry)
     rows = tuple(
@@ -133,10 +134,6 @@ def _object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str | None:

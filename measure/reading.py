@@ -10,13 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from measure.dcgm_other import MultiNodeGemm, NvlinkStatus
+from measure.dcgm_text import DcgmText
 from measure.draft import FACT, Draft, Reader
+from measure.foreign import ForeignTables
+from measure.json_documents import JsonDocuments
 from measure.lines import Line, blocks, parse
 from measure.model import Measurement
+from measure.nccl_info import NcclInfo
 from measure.nccl_table import NcclTables
+from measure.osu import OsuTables
 from measure.own import OwnLines
+from measure.perftest import PerftestTables
+from measure.ucc import UccTables
 
-READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (NcclTables, OwnLines)
+READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (
+    JsonDocuments,
+    ForeignTables,
+    NcclTables,
+    NcclInfo,
+    OwnLines,
+    DcgmText,
+    NvlinkStatus,
+    MultiNodeGemm,
+    OsuTables,
+    PerftestTables,
+    UccTables,
+)
 """All formats, in the order in which they are asked and finish."""
 _DIGITS: Final = b"0123456789abcdef"
 _MAX_SHAPES: Final = 50_000

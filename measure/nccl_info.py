@@ -1,0 +1,386 @@
+"""NCCL's own log (NCCL_DEBUG=INFO or WARN): the transport it really used, and the errors it names.
+
+Facts count only from whole messages: a line into which another writer's line was torn gives up its torn half, and a
+name that is only the beginning of another one is no name. Conventions (what `gdr`, `nvls`, `fallback_to_socket` mean
+where the log says nothing) are those of docs/measure.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from measure import nccl_warn
+from measure.draft import FACT, PASS, SEEN, Draft
+from measure.lines import Line
+from measure.model import LogError
+
+_STAMP = r"(?:\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] ?)?"
+_PREFIX = re.compile(
+    rf"{_STAMP}(?:\[\d+\] )?([\w.-]+):(\d+)(?::(\d+))? \[(\d+)\] (?:(\S[^\n]*?) )?NCCL (INFO|WARN) (.*)"
+)
+_NESTED = re.compile(r"[\w.-]+:\d+(?::\d+)? \[\d+\] (?:\S+ (?:\(\w+\) )?)?NCCL (?:INFO|WARN) ")
+_BARE_VERSION = re.compile(r"^NCCL version (\d+\.\d+\S*)\s*$")
+_VERSION = re.compile(r"^NCCL version (\d+\.\d+\S*)\s*$")
+_NETWORK = re.compile(r"^Using (?:internal )?[Nn]etwork (\S.*?)\s*$")
+_VIA = re.compile(r"^(?:Channel|CollNet|Ring) .* via (\S.*?)\s*$")
+_USING = re.compile(r"^NET/(\w[\w ]*?)(?: : | [\dT:.+-]{20,}: |: )Using (\[0\].*)$")
+_DEVICE = re.compile(r"\[(\d+)\]([^\[\]\s;]+)")
+_ENABLED = re.compile(r"Enabled for HCA \d+ '([^']+)'")
+_PROVIDER = re.compile(r"^NET/(\w+)[ :]")
+_COMM = re.compile(r"\brank (\d+) n[rR]anks (\d+)(?: nNodes (\d+))?")
+_COMM_RANK = re.compile(r"\bcomm 0x[0-9a-f]+ rank (\d+)\b")
+_FROM_RANK = re.compile(r"\bfrom rank (\d+)\b")
+_MNNVL = re.compile(r"\bMNNVL ([01])(?!\w)")
+_CHANNELS = re.compile(r"^(\d+) coll channels, (?:(?:\d+ collnet channels, )?(\d+) nvls channels, )?.*p2p channels")
+_RING = re.compile(r"use ring PXN \d+ GDR ([01])\b")
+_NVLS_ON = re.compile(r"^NVLS multicast support is available|^NVLS (?:Head|comm)\b|^Connected NVLS tree")
+_NVLS_OFF = re.compile(r"^NVLS multicast support is not available")
+_NO_COLLNET = re.compile(r"\b0 CollNet devices$|CollNet device counts across ranks: min 0 max 0")
+_MATRIX_HEAD = re.compile(r"^\s*Function \|.*\|(.*CollNet.*?)\|?\s*$")
+_MATRIX_ROW = re.compile(r"^\s*(?:Broadcast|Reduce|AllGather|ReduceScatter|AllReduce) \|[^|]*\|([\s\d]+)\|?\s*$")
+_GDR_OFF = re.compile(r"GPU Direct RDMA Disabled|GPUDirect RDMA (?:is )?(?:disabled|not)")
+_GDR_ON = re.compile(r"GPU Direct RDMA Enabled")
+_ALGORITHM = re.compile(r"\b(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)")
+_ENOUGH: Final = 3
+"""Sightings of a transport after which another one says nothing new."""
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What the log says, before it is judged whole."""
+
+    networks: Counter[str] = field(default_factory=Counter)
+    via: Counter[str] = field(default_factory=Counter)
+    listed: dict[str, list[str]] = field(default_factory=dict)
+    enabled: dict[str, None] = field(default_factory=dict)
+    named: dict[str, None] = field(default_factory=dict)
+    version: str | None = None
+    channels: int | None = None
+    nvls: bool | None = None
+    mnnvl: bool | None = None
+    collnet_barred: bool = False
+    ring_gdr: bool | None = None
+    gdr_said: bool | None = None
+    nodes: int = 0
+    ranks: int = 0
+    algorithms: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Warning:
+    """A WARN line before its rank is known."""
+
+    host: str
+    process: str
+    thread: str
+    where: str
+    text: str
+
+
+class NcclInfo:
+    """Reader of NCCL's log lines."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._facts = _Facts()
+        self._hosts: dict[str, set[str]] = {}
+        self._ranks: dict[tuple[str, str], int] = {}
+        self._guesses: dict[tuple[str, str], int] = {}
+        self._seen_ranks: set[int] = set()
+        self._warnings: dict[_Warning, None] = {}
+        self._matrix: list[str] = []
+        self._lines = 0
+        self._takers: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], int]], ...] = (
+            (" via ", _VIA, self._take_via),
+            ("etwork ", _NETWORK, self._take_network),
+            ("coll channels", _CHANNELS, self._take_channels),
+            ("Using [0]", _USING, self._take_devices),
+            ("NCCL version", _VERSION, self._take_version),
+            ("NVLS", _NVLS_ON, lambda _: self._say("nvls", value=True)),
+            ("NVLS", _NVLS_OFF, lambda _: self._say("nvls", value=self._facts.nvls or False)),
+            ("CollNet", _NO_COLLNET, lambda _: self._say("collnet_barred", value=True)),
+            ("GDR", _RING, lambda m: self._say("ring_gdr", value=m.group(1) == "1" or bool(self._facts.ring_gdr))),
+            ("Enabled for HCA", _ENABLED, self._take_enabled),
+            ("RDMA", _GDR_ON, lambda _: self._say("gdr_said", value=True)),
+            ("RDMA", _GDR_OFF, lambda _: self._say("gdr_said", value=bool(self._facts.gdr_said))),
+            ("NET/", _PROVIDER, self._take_provider),
+            ("-> Algo", _ALGORITHM, self._take_algorithm),
+        )
+
+    def feed(self, line: Line) -> int:
+        """Take a line."""
+        body = line.body
+        if "NCCL " not in body:
+            return self._matrix_line(body) if "|" in body else PASS
+        if body.count("NCCL INFO ") + body.count("NCCL WARN ") > 1:
+            body = _last_message(body)
+            match = _PREFIX.match(body)
+            # The host in front of a glued line may carry the end of the torn one: it is not taken.
+            return self._message(match, known_host=False) if match and line.whole else FACT
+        match = _PREFIX.match(body)
+        if match:
+            return self._message(match, known_host=True) if line.whole else FACT
+        if version := _BARE_VERSION.match(body):
+            return self._take_version(version)
+        return PASS
+
+    def host(self, host: str, process: str) -> None:
+        """A host that writes lines itself (also called for lines whose message says nothing new)."""
+        processes = self._hosts.setdefault(host, set())
+        if len(processes) < 4096:
+            processes.add(process)
+
+    def _message(self, match: re.Match[str], *, known_host: bool) -> int:
+        host, process, thread, _, where, level, text = match.groups()
+        self._lines += 1
+        if known_host:
+            self.host(host, process)
+        if level == "WARN":
+            self._warnings.setdefault(_Warning(host, process, thread or process, where or "", text.strip()))
+            self._who(host, process, text)
+            return FACT
+        taken = self._who(host, process, text)
+        for mark, pattern, take in self._takers:
+            if mark in text and (found := pattern.search(text)):
+                return max(take(found), taken)
+        return max(taken, SEEN)
+
+    def _who(self, host: str, process: str, text: str) -> int:
+        """Ranks, nodes and MNNVL from a line about a communicator."""
+        if mnnvl := _MNNVL.search(text):
+            self._facts.mnnvl = bool(self._facts.mnnvl) or mnnvl.group(1) == "1"
+        if "rank" not in text:
+            return PASS
+        if match := _COMM.search(text):
+            rank, ranks, nodes = int(match.group(1)), int(match.group(2)), int(match.group(3) or 0)
+            if ranks > self._facts.ranks:
+                self._facts.ranks = ranks
+                self._seen_ranks.clear()
+            if ranks == self._facts.ranks:
+                # The rank in the largest communicator is the rank of the job.
+                self._ranks[host, process] = rank
+                self._seen_ranks.add(rank)
+                self._facts.nodes = max(self._facts.nodes, nodes)
+            return FACT
+        if match := _COMM_RANK.search(text):
+            self._guesses.setdefault((host, process), int(match.group(1)))
+            return FACT
+        if match := _FROM_RANK.search(text):
+            self._guesses.setdefault((host, process), int(match.group(1)))
+        return PASS
+
+    def _say(self, fact: str, *, value: bool) -> int:
+        setattr(self._facts, fact, value)
+        return SEEN
+
+    def _take_via(self, match: re.Match[str]) -> int:
+        name = _transport(match.group(1))
+        if name is None:
+            return FACT
+        self._facts.via[name] += 1
+        return FACT if self._facts.via[name] < _ENOUGH else SEEN
+
+    def _take_network(self, match: re.Match[str]) -> int:
+        name = match.group(1)
+        self._facts.networks[name] += 1
+        return FACT if self._facts.networks[name] < _ENOUGH else SEEN
+
+    def _take_channels(self, match: re.Match[str]) -> int:
+        if self._facts.channels is None:
+            self._facts.channels = int(match.group(1))
+        if match.group(2) is not None:
+            self._facts.nvls = bool(self._facts.nvls) or int(match.group(2)) > 0
+        return SEEN
+
+    def _take_devices(self, match: re.Match[str]) -> int:
+        network, text = match.groups()
+        # A list is whole when what NCCL prints behind it is there: the out-of-band interface, or the last port.
+        if "OOB" not in text and not text.rstrip().endswith((">", "]")) and "/" not in text:
+            return FACT
+        found = _DEVICE.findall(text.partition(" [RO]")[0].partition("; OOB")[0])
+        if [int(at) for at, _ in found] != list(range(len(found))):
+            return FACT
+        names = [name.partition(":")[0] if "<" in name else name for _, name in found]
+        if len(names) > len(self._facts.listed.get(network, [])):
+            self._facts.listed[network] = names
+        return FACT
+
+    def _take_version(self, match: re.Match[str]) -> int:
+        if self._facts.version is None:
+            self._facts.version = match.group(1)
+        return SEEN
+
+    def _take_enabled(self, match: re.Match[str]) -> int:
+        self._facts.enabled.setdefault(match.group(1))
+        self._facts.gdr_said = True
+        return FACT
+
+    def _take_provider(self, match: re.Match[str]) -> int:
+        if match.group(1) not in {"Plugin", "Socket"} and len(self._facts.named) < 64:
+            self._facts.named.setdefault(match.group(1))
+        return SEEN
+
+    def _take_algorithm(self, match: re.Match[str]) -> int:
+        if len(self._facts.algorithms) < 64:
+            self._facts.algorithms.setdefault("/".join(match.groups()))
+        return FACT
+
+    def _matrix_line(self, body: str) -> int:
+        if head := _MATRIX_HEAD.match(body):
+            self._matrix = head.group(1).split()
+            self._draft.generation += 1
+            return FACT
+        if self._matrix and (row := _MATRIX_ROW.match(body)):
+            cells = row.group(1).split()
+            if len(cells) == len(self._matrix):
+                on = any(cell != "0" for name, cell in zip(self._matrix, cells, strict=True) if "CollNet" in name)
+                self._facts.collnet_barred = not on
+            return FACT
+        return PASS
+
+    def finish(self) -> None:
+        """Write transport and errors into the draft."""
+        facts, draft = self._facts, self._draft
+        if facts.version:
+            draft.versions.setdefault("nccl", facts.version)
+        if not self._lines:
+            if facts.version:
+                draft.transport.setdefault("nccl_version", facts.version)
+            return
+        draft.formats.append("nccl-info")
+        self._write_hosts()
+        self._write_errors()
+        for key, value in self._transport().items():
+            draft.transport.setdefault(key, value)
+        draft.transport["hosts"] = list(draft.hosts)
+        if facts.ranks:
+            draft.ranks = draft.ranks or facts.ranks
+        if not draft.nodes:
+            everyone = facts.ranks and len(self._seen_ranks) == facts.ranks
+            draft.nodes = facts.nodes or (len(draft.hosts) if everyone else None)
+
+    def _write_hosts(self) -> None:
+        for host, processes in self._hosts.items():
+            # 'e-w02' behind a tear is the end of 'node-w02' when the same process writes under the longer name.
+            longer = [
+                other
+                for other in self._hosts
+                if other != host and other.endswith(host) and processes <= self._hosts[other]
+            ]
+            if not longer:
+                self._draft.hosts.setdefault(host)
+
+    def _write_errors(self) -> None:
+        completed = {(w.host, w.process, w.thread) for w in self._warnings if "Got completion" in w.text}
+        for warning in self._warnings:
+            if nccl_warn.is_advice(warning.where, warning.text):
+                self._draft.warn(f"{warning.where} NCCL WARN {warning.text}")
+                continue
+            if nccl_warn.belongs_to_next(warning.text) and (warning.host, warning.process, warning.thread) in completed:
+                continue
+            key = (warning.host, warning.process)
+            self._draft.error(
+                LogError(
+                    rank=self._ranks.get(key, self._guesses.get(key)),
+                    host=warning.host,
+                    peer=nccl_warn.peer_of(warning.text),
+                    what=nccl_warn.text_of(warning.where, warning.text),
+                )
+            )
+
+    def _transport(self) -> dict[str, Any]:
+        facts = self._facts
+        via = sorted(_whole_names(facts.via))
+        networks = _whole_names(facts.networks)
+        plugin = max(networks, key=lambda name: networks[name]) if networks else self._named_network(via)
+        out: dict[str, Any] = {
+            "nccl_version": facts.version,
+            "net_plugin": plugin,
+            "networks_used": via,
+            "devices": self._devices(plugin),
+            "gdr": self._gdr(via),
+            "nvls": facts.nvls,
+            "mnnvl": True if "P2P/MNNVL" in via else facts.mnnvl,
+            "collnet_sharp": self._collnet(via),
+            "coll_channels": facts.channels,
+            "fallback_to_socket": self._socket(via, plugin),
+        }
+        if facts.algorithms:
+            out["algorithms"] = list(facts.algorithms)
+        return out
+
+    def _named_network(self, via: list[str]) -> str | None:
+        """The network of a log without 'Using network': of its channels, its list of devices, or its messages."""
+        for name in via:
+            if name.startswith("NET/"):
+                return name.split("/")[1]
+        if self._facts.named:
+            return next(iter(self._facts.named))
+        if self._facts.listed:
+            return next(iter(self._facts.listed))
+        for warning in self._warnings:
+            if match := _PROVIDER.match(warning.text):
+                return match.group(1)
+        return None
+
+    def _devices(self, plugin: str | None) -> list[str]:
+        facts = self._facts
+        if plugin in facts.listed:
+            return facts.listed[plugin]
+        others = [names for network, names in facts.listed.items() if network != "Socket"]
+        if others and plugin != "Socket":
+            return max(others, key=len)
+        if facts.enabled:
+            return list(facts.enabled)
+        found = (nccl_warn.device_of(warning.text) for warning in self._warnings)
+        return list(dict.fromkeys(name for name in found if name))
+
+    def _gdr(self, via: list[str]) -> bool | None:
+        leaving = [name for name in via if name.startswith(("NET/", "COLLNET/"))]
+        if leaving:
+            return any("/GDRDMA" in name for name in leaving)
+        return self._facts.ring_gdr if self._facts.ring_gdr is not None else self._facts.gdr_said
+
+    def _collnet(self, via: list[str]) -> bool | None:
+        if any(name.startswith("COLLNET/") for name in via):
+            return True
+        return False if self._facts.collnet_barred else None
+
+    def _socket(self, via: list[str], plugin: str | None) -> bool:
+        nets = [name for name in via if name.startswith("NET/")]
+        if nets:
+            return any(name.startswith("NET/Socket") for name in nets)
+        several = self._facts.nodes > 1 or len(self._draft.hosts) > 1
+        return plugin == "Socket" and several
+
+
+def _last_message(body: str) -> str:
+    """The last of several messages glued into one line: the only one whose end is its own."""
+    starts = [match.start() for match in _NESTED.finditer(body)]
+    return body[starts[-1] :] if starts else body
+
+
+def _transport(text: str) -> str | None:
+    """The transport of a channel line without device and proxy numbers; None for a piece of one."""
+    parts = [re.sub(r"\(\d+\)$", "", part) for part in text.split("/")]
+    kind = parts[0]
+    if kind in {"NET", "COLLNET"}:
+        if len(parts) < 3 or not parts[2].isdigit():
+            return None
+        return "/".join([kind, parts[1], *parts[3:]])
+    if kind == "P2P" and len(parts) > 2 and parts[1] == "indirect":
+        return "P2P/indirect"
+    whole = all(parts) and (len(parts) > 1 or " " in text)
+    return "/".join(parts) if whole and kind in {"P2P", "SHM", "direct shared memory"} else None
+
+
+def _whole_names(seen: Counter[str]) -> Counter[str]:
+    """Names that were seen more than once, or that no other name continues (a torn name begins a whole one)."""
+    names = sorted(seen)
+    torn = {name for name, after in pairwise(names) if seen[name] == 1 and after.startswith(name)}
+    return Counter({name: count for name, count in seen.items() if name not in torn})
