@@ -4,10 +4,11 @@ Data, not code: a user adds to it by dropping a YAML file into a directory (`--c
 """
 
 from catalog.accelerator import Accelerator, FigureRow
+from catalog.bounds import fabric_bound, scale_up_bound
 from catalog.checking import Strict, check, parse_yaml, read_yaml
 from catalog.entry import Entry, Option, Threshold
 from catalog.errors import CatalogError, nearest
-from catalog.healthy import Figure, fabric_bound, healthy_busbw, scale_up_bound, size_factor
+from catalog.healthy import Figure, Group, derive, healthy_busbw, size_factor
 from catalog.loading import Catalog, load
 from catalog.network import ExpectedNetwork
 from catalog.units import Seconds, Size, format_size, parse_duration, parse_size, sweep
@@ -20,12 +21,14 @@ __all__ = [
     "ExpectedNetwork",
     "Figure",
     "FigureRow",
+    "Group",
     "Option",
     "Seconds",
     "Size",
     "Strict",
     "Threshold",
     "check",
+    "derive",
     "fabric_bound",
     "format_size",
     "healthy_busbw",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, model_validator
 
 from catalog.checking import Strict
 from catalog.errors import CatalogError
@@ -31,6 +30,12 @@ class FigureRow(Strict):
     gbps: float = Field(default=0.0, ge=0)
     """Line rate of one NIC, Gb/s."""
     algorithm: Algorithm = "any"
+    nvlink_domain: int = Field(default=1, ge=1)
+    """Nodes in one NVLink domain, where the figure spans several with multi-node NVLink on; else 1."""
+    advisory: bool = False
+    """Shown, never an expectation: another algorithm than a ring at two nodes, an untuned or contradictory figure."""
+    precision: str = ""
+    """Of a GEMM: bf16, fp8 …"""
     kind: Kind
     conditions: str = Field(min_length=3)
     source: str = Field(min_length=3)
@@ -52,8 +57,6 @@ class FigureRow(Strict):
 
 class Accelerator(Strict):
     """A product and its node. Rates: `Gbps` in the key means Gb/s (10^9 bits), `GBps` GB/s (10^9 bytes)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     name: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     products: tuple[str, ...] = Field(min_length=1)
