@@ -697,12 +697,12 @@ def versions(torch: Any, backend: str) -> dict[str, str | None]:
 
 def opening(bench: Bench, people: list[dict[str, Any]], backend: str) -> str:
     """The comments that nccl-tests prints above its table."""
-    args, largest = bench.args, bench.layouts[-1].nbytes
+    args = bench.args
     how_often = f"warmup iters: {args.warmup} iters: {args.iters} agg iters: 1 validation: 1 graph: 0"
     lines = [
         f"# clusterproof collectives.py, PyTorch {bench.torch.__version__}, backend {backend}",
         f"# Collective test starting: {args.collective}_perf",
-        f"# nThread 1 nGpus 1 minBytes {args.begin} maxBytes {largest} step: {args.factor}(factor) {how_often}",
+        f"# nThread 1 nGpus 1 minBytes {args.begin} maxBytes {args.end} step: {args.factor}(factor) {how_often}",
         "#",
         "# Using devices",
     ]

@@ -127,10 +127,11 @@ def nccl_lines(run: Situation, exposed: Exposure) -> Iterator[str]:
     )
 
 
-def _parameters(run: Situation, largest: int) -> str:
+def _parameters(run: Situation, sizes: Sequence[Size]) -> str:
+    """The sweep as asked for (rows may be rounded down), without sizes too small to hold an element a rank."""
     options = run.workload.options
     return (
-        f"# nThread 1 nGpus 1 minBytes {options.get('minBytes', 8)} maxBytes {largest}"
+        f"# nThread 1 nGpus 1 minBytes {sizes[0].requested} maxBytes {options.get('maxBytes', 2**34)}"
         f" step: {options.get('stepFactor', 2)}(factor) warmup iters: {options.get('warmupIterations', 5)}"
         f" iters: {options.get('numIterations', 20)} agg iters: 1 validation: 1 graph: 0"
         f" cycles: {options.get('numCycles', 4)}"
@@ -143,7 +144,7 @@ def opening(run: Situation, sizes: Sequence[Size]) -> str:
     lines = [
         f"# clusterproof collectives.py, PyTorch {VERSIONS['torch']}, backend {work.backend}",
         f"# Collective test starting: {work.collective}_perf",
-        _parameters(run, sizes[-1].nbytes),
+        _parameters(run, sizes),
         "#",
         "# Using devices",
     ]
