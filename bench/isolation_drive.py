@@ -18,6 +18,8 @@ class Cost:
 
     findings: Findings | None = None
     jobs: int = 0
+    apart: int = 0
+    """Jobs that the targets count apart."""
     searching: int = 0
     """Jobs without pins, confirmation, naming and certification."""
     rounds: int = 0
@@ -46,6 +48,7 @@ def isolate(world: World, group: Sequence[str], limits: Limits, evidence: Eviden
         cost.rounds += bool(purposes - APART)
         for probe in probes:
             cost.jobs += 1
+            cost.apart += probe.purpose in APART
             cost.searching += probe.purpose not in APART | PINS
             if probe.purpose not in APART:
                 cost.node_runs += len(probe.nodes)

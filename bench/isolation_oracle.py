@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from isolate import Case, Hint, Limits, Place, Probe, Result, Topology, Variant
+from isolate import Case, Hint, Place, Probe, Result, Topology, Variant
 
 FLOOR = 0.8
 GREY = 0.02
@@ -50,8 +50,9 @@ class World:
     switch: bool = False
     single: bool = True
     rails: int = 0
-    lose: dict[int, str] = field(default_factory=dict)
-    """Number of the run → node that is lost in it."""
+    vanishing: str = ""
+    """Node that is lost in the first run with it from run number `vanishes_at` on."""
+    vanishes_at: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -90,9 +91,8 @@ class World:
         self.runs += 1
         nodes = probe.nodes
         inside = set(nodes)
-        gone = self.lose.get(self.runs)
-        if gone in inside and gone is not None:
-            return Result("failed", lost=(gone,), reason="Lost", seconds=60.0)
+        if self.vanishing in inside and self.runs >= self.vanishes_at:
+            return Result("failed", lost=(self.vanishing,), reason="Lost", seconds=60.0)
         for fault in self.faults:
             if fault.kind == "unschedulable" and fault.node in inside:
                 return Result("invalid", reason="Unschedulable")
@@ -188,8 +188,3 @@ def cluster(
         path += [f"rack-{index // rack}"] if rack else []
         places[name] = Place(tuple(path), f"nvl-{index // nvlink}" if nvlink > 1 else "")
     return names, Topology(places)
-
-
-def limits(lanes: int, **more: int) -> Limits:
-    """Limits with so many lanes."""
-    return Limits(max_concurrent=lanes, **more)
