@@ -10,6 +10,8 @@ from reports.record import CaseRecord, IsolationRecord
 from reports.text import plural
 
 MOST_LABELS = 40
+FEWEST = 6
+"""Fewer pairs make no picture: the list says it better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ def pairs_of_probes(found: IsolationRecord) -> list[Pair]:
 
 
 def matrix(title: str, pairs: Sequence[Pair]) -> bytes | None:
-    """PNG, or None for fewer than three pairs. Failing pairs carry a cross, whatever the colour looks like in grey."""
-    return _draw(title, pairs) if len(pairs) >= 3 else None
+    """PNG, or None for fewer than `FEWEST` pairs. Failing pairs carry a cross, whatever the colour looks like in grey."""
+    return _draw(title, pairs) if len(pairs) >= FEWEST else None
 
 
 @canvas.styled

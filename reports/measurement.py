@@ -6,30 +6,28 @@ keeps what a reader of a report can use. What the log did not say is left out, n
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-
+import criteria
+from criteria import METRICS
 from measure import Cell as MeasuredCell
 from measure import Measurement
 from measure import Table as MeasuredTable
 from reports.record import Cell, MeasurementRecord, Metric, Row, Table
 
 
-def measurement_record(
-    measurement: Measurement, metrics: Mapping[str, tuple[float | None, str]] | None = None
-) -> MeasurementRecord:
-    """`metrics` are the figures that criteria judge: name → (value, unit); those without a value are left out."""
-    known = {name: (value, unit) for name, (value, unit) in (metrics or {}).items() if value is not None}
-    figures = {name: figure for name, figure in known.items() if math.isfinite(figure[0])}
+def measurement_record(measurement: Measurement) -> MeasurementRecord:
+    """The record of one measurement, with every metric that the criteria know and the measurement has."""
     return MeasurementRecord(
         format=measurement.format,
         complete=measurement.complete,
         collective=measurement.collective or "",
         ranks=measurement.ranks or 0,
         nodes=measurement.nodes or 0,
-        metrics={name: Metric(value=value, unit=unit) for name, (value, unit) in figures.items()},
+        metrics={
+            name: Metric(value=value, unit=METRICS[name].unit) for name, value in criteria.metrics(measurement).items()
+        },
         tables=[_table(table) for table in measurement.tables],
         per_rank=[dict(entry) for entry in measurement.per_rank],
+        cycles=[dict(cycle) for cycle in measurement.cycles],
         steps=[step.to_json() for step in measurement.steps],
         results=[result.to_json() for result in measurement.results],
         warnings=list(measurement.warnings),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cluster import Node
+from criteria import METRICS
 from reports.record import CaseRecord, NodeRecord, NodeVerdict, Span, SuspectRecord
 from reports.text import one_line
 from reports.words import suspect_line
@@ -26,9 +27,6 @@ GRAVITY: tuple[NodeVerdict, ...] = (
     "suspect",
 )
 """Least to gravest: of what several cases say about a node the gravest stands."""
-
-LESS_IS_BETTER = frozenset({"us", "ms", "s", "count"})
-"""Units of metrics whose best value is the smallest."""
 
 UNPROVEN_REASONS = frozenset({"NoMeasurement", "Lost"})
 """Reasons for which even a case of a single node accuses nobody: nothing was measured."""
@@ -84,7 +82,8 @@ class NodeLedger:
             state.spans[key] = Span(best=value, worst=value, unit=unit)
             return
         low, high = min(value, old.best, old.worst), max(value, old.best, old.worst)
-        best, worst = (low, high) if unit in LESS_IS_BETTER else (high, low)
+        known = METRICS.get(key.rpartition("/")[2])
+        best, worst = (low, high) if known is not None and known.better == "lower" else (high, low)
         state.spans[key] = Span(best=best, worst=worst, unit=unit, runs=old.runs + 1)
 
 

@@ -195,6 +195,8 @@ class MeasurementRecord(Part):
     metrics: dict[Text, Metric] = {}
     tables: list[Table] = []
     per_rank: list[Free] = []
+    cycles: list[Free] = []
+    """The repeats inside the run, each with its rows."""
     steps: list[Free] = []
     results: list[Free] = []
     warnings: list[Text] = []

@@ -120,12 +120,12 @@ def _row(name: str, cases: list[CaseRecord]) -> Iterator[str | Text]:
         result.append(", " if result else "")
         result.append(f"{count} {verdict}" if len(cases) > 1 else verdict, STYLES[verdict])
     yield result
-    yield _range([float(len(case.nodes)) for case in cases if case.nodes])
+    yield words.extremes([float(len(case.nodes)) for case in cases if case.nodes])
     figures = [words.deciding(case) for case in cases]
     unit = next((unit for value, unit in figures if value is not None), "")
-    yield f"{_range([value for value, _ in figures if value is not None])} {unit}".strip()
-    yield _range([case.expected for case in cases if case.expected is not None])
-    yield _range([floor for case in cases if (floor := words.floor(case)) is not None])
+    yield f"{words.extremes([value for value, _ in figures if value is not None])} {unit}".strip()
+    yield words.extremes([case.expected for case in cases if case.expected is not None])
+    yield words.extremes([floor for case in cases if (floor := words.floor(case)) is not None])
     sizes = {
         max((row.size for table in case.measurement.tables for row in table.rows), default=0)
         for case in cases
@@ -135,13 +135,6 @@ def _row(name: str, cases: list[CaseRecord]) -> Iterator[str | Text]:
     starts = [case.started for case in cases if case.started is not None]
     ends = [case.ended for case in cases if case.ended is not None]
     yield duration(max(ends) - min(starts)) if starts and ends else "–"
-
-
-def _range(values: list[float]) -> str:
-    if not values:
-        return "–"
-    low, high = number(min(values)), number(max(values))
-    return low if low == high else f"{low}–{high}"
 
 
 def _findings(record: Record) -> Iterator[tuple[str, str]]:
@@ -230,7 +223,7 @@ def _probes(probes: Iterable[ProbeRecord]) -> Iterator[Text]:
         if rest := same[most:]:
             values = [probe.value for probe in rest if probe.value is not None]
             unit = rest[0].unit
-            figures = f", {_range(values)} {unit}".rstrip() if values else ""
+            figures = f", {words.extremes(values)} {unit}".rstrip() if values else ""
             yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{figures}")
 
 

@@ -35,6 +35,14 @@ def floor(case: CaseRecord) -> float | None:
     return next(matching, None)
 
 
+def extremes(values: Sequence[float]) -> str:
+    """`372–391`, one figure where all are alike, `–` where there is none."""
+    if not values:
+        return "–"
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low}–{high}"
+
+
 def part(layer: str, rail: int | None) -> str:
     """The part of a node: `fabric, rail 3`, `scale-up (NVLink)`."""
     name = "scale-up (NVLink)" if layer == "scale-up" else layer

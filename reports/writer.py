@@ -8,6 +8,7 @@ step, so a reader, or a kill in the middle of a write, never sees half of one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Node
+from reports.certificate import certificate_html, certificate_md
 from reports.junit import nodes_xml
 from reports.nodes import NodeLedger
 from reports.record import CaseRecord, Part, Record, RunState
@@ -29,7 +31,12 @@ PATIENCE = 10.0
 
 Projection = Callable[[Record], str]
 PROJECTIONS: Mapping[str, Projection] = {JUNIT_NODES: nodes_xml}
-"""What is kept beside report.json all the time; the rest is made at the end."""
+"""What is kept beside report.json all the time."""
+FINAL: Mapping[str, Callable[[Record, str], str]] = {
+    "certificate.md": certificate_md,
+    "certificate.html": certificate_html,
+}
+"""What is made at the end, from the record and the SHA-256 of the report.json it was written to."""
 
 
 class Writer:
@@ -92,8 +99,11 @@ class Writer:
                 self._timer = None
             session = self._head.session.model_copy(update={"ended": ended or self._head.session.ended})
             self._head = self._head.model_copy(update={"run_state": run_state, "session": session})
-            self._write()
-            return self.record
+            digest = hashlib.sha256(self._write().encode()).hexdigest()
+            record = self.record
+            for name, project in FINAL.items():
+                replace(self.directory / name, project(record, digest))
+            return record
 
     def _soon(self) -> None:
         if self._closed:
@@ -112,14 +122,17 @@ class Writer:
             if not self._closed:
                 self._write()
 
-    def _write(self) -> None:
+    def _write(self) -> str:
+        """Write all that is kept up to date; returns the text of report.json."""
         began = self._clock()
         record = self.record
-        replace(self.directory / REPORT, self._document(record))
+        text = self._document(record)
+        replace(self.directory / REPORT, text)
         for name, project in self._projections.items():
             replace(self.directory / name, project(record))
         ended = self._clock()
         self._next = ended + PATIENCE * (ended - began)
+        return text
 
     def _document(self, record: Record) -> str:
         """The record as JSON, one line a node and a case, from the pieces that are there already."""

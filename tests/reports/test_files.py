@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from pathlib import Path
@@ -108,7 +109,10 @@ def test_the_files_are_whole_after_every_case(tmp_path: Path) -> None:
     assert Record.model_validate_json(text) == closed
     assert list(json.loads(text)) == list(json.loads(closed.to_json()))
     assert closed.result == "FAILED"
-    assert sorted(path.name for path in writer.directory.iterdir()) == ["junit-nodes.xml", "report.json"]
+    names = ["certificate.html", "certificate.md", "junit-nodes.xml", "report.json"]
+    assert sorted(path.name for path in writer.directory.iterdir()) == names
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert all(digest in (writer.directory / name).read_text(encoding="utf-8") for name in names[:2])
 
 
 def test_a_rewrite_waits_for_ten_times_the_cost_of_the_last_and_then_comes(tmp_path: Path) -> None:
