@@ -11,6 +11,7 @@ from catalog.errors import CatalogError, nearest
 from catalog.healthy import Figure, Group, derive, healthy_busbw, size_factor
 from catalog.loading import Catalog, load
 from catalog.network import ExpectedNetwork
+from catalog.profile import Profile
 from catalog.units import Seconds, Size, format_size, parse_duration, parse_size, sweep
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "FigureRow",
     "Group",
     "Option",
+    "Profile",
     "Seconds",
     "Size",
     "Strict",

@@ -30,6 +30,11 @@ def _lines(catalog: Catalog) -> Iterator[str]:
     yield "accelerators"
     for accelerator in catalog.accelerators.values():
         yield f"  {accelerator.name:<12} {_accelerator(accelerator)}"
+    yield ""
+    yield "profiles (docs/profiles.md)"
+    for profile in catalog.profiles.values():
+        rows = f"{len(profile.rows)} figures, confidence {profile.confidence}"
+        yield f"  {profile.name:<20} {rows}: {profile.description}"
 
 
 def _entry(entry: Entry, origins: Mapping[str, str]) -> Iterator[str]:

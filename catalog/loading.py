@@ -18,6 +18,7 @@ from catalog.describing import describe
 from catalog.entry import Entry
 from catalog.errors import CatalogError, listing, suggestion
 from catalog.network import ExpectedNetwork
+from catalog.profile import Profile
 
 SHIPPED = Path(__file__).parent
 ELSEWHERE = frozenset({"logformats", "platforms", "gangs"})
@@ -30,6 +31,7 @@ class CatalogFile(Strict):
     entries: tuple[Entry, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
     networks: tuple[ExpectedNetwork, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 class _Named(Protocol):
@@ -47,6 +49,7 @@ class Catalog:
     entries: Mapping[str, Entry]
     accelerators: Mapping[str, Accelerator]
     networks: Mapping[str, ExpectedNetwork]
+    profiles: Mapping[str, Profile]
     origins: Mapping[str, str]
     """`entry nccl-all-reduce` → the file it came from."""
 
@@ -113,12 +116,14 @@ def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
     entries: dict[str, Entry] = {}
     accelerators: dict[str, Accelerator] = {}
     networks: dict[str, ExpectedNetwork] = {}
+    profiles: dict[str, Profile] = {}
     origins: dict[str, str] = {}
     for where, content in files:
         _add(entries, content.entries, "entry", where, origins)
         _add(accelerators, content.accelerators, "accelerator", where, origins)
         _add(networks, content.networks, "network", where, origins)
-    return Catalog(entries, accelerators, networks, origins)
+        _add(profiles, content.profiles, "profile", where, origins)
+    return Catalog(entries, accelerators, networks, profiles, origins)
 
 
 def _add(into: dict[str, Item], items: Iterable[Item], what: str, where: str, origins: dict[str, str]) -> None:

@@ -30,7 +30,8 @@ def built_in(
     if conditions.backend == "gloo":
         yield _shown(value, size)
         return
-    expected = expected_busbw(catalog, conditions, size) if value > 0 or conditions.ranks > 1 else None
+    sharp = conditions.layer == "fabric" and measurement.transport.get("collnet_sharp") is True
+    expected = expected_busbw(catalog, conditions, size, sharp=sharp)
     if expected is not None:
         yield _against(value, size, expected, tolerance, conditions)
     elif not any(bound.metric.bandwidth for bound in applied):

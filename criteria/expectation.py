@@ -1,15 +1,15 @@
 """What bandwidth a group should reach, where that number comes from, and the floor that follows.
 
-In order: the healthy figure of the accelerator (published, or derived from a published one), else the share of the
-physical bound that other products reach. What is expected is for exactly this shape: collective, layer, nodes, GPUs,
-NICs and message size; the source says how it got there.
+In order: the reference profiles of the fabric class, the healthy figure of the accelerator (published, or derived from
+a published one), the share of the physical bound that other products reach. What is expected is for exactly this shape:
+collective, layer, nodes, GPUs, NICs and message size; the source says how it got there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import Catalog, Figure, fabric_bound, healthy_busbw
+from catalog import Catalog, Figure, Group, Profile, derive, fabric_bound, healthy_busbw
 from criteria.model import Conditions
 
 
@@ -21,12 +21,14 @@ class Expectation:
     source: str
 
 
-def expected_busbw(catalog: Catalog, conditions: Conditions, size: int) -> Expectation | None:
-    """The expectation for the run's shape at `size` bytes; None where nothing is known of its fabric."""
-    if not conditions.collective:
+def expected_busbw(catalog: Catalog, conditions: Conditions, size: int, *, sharp: bool = False) -> Expectation | None:
+    """The expectation for the run's shape at `size` bytes; None where nothing is known of its fabric.
+
+    `sharp`: the run's own log says that the network reduced.
+    """
+    if not conditions.collective or conditions.ranks < 2:
         return None
-    figure = healthy_busbw(
-        conditions.accelerator,
+    group = Group(
         collective=conditions.collective,
         layer=conditions.layer,
         nodes=conditions.nodes,
@@ -34,7 +36,50 @@ def expected_busbw(catalog: Catalog, conditions: Conditions, size: int) -> Expec
         size=size,
         rails=conditions.rails,
         gbps=conditions.gbps,
-        algorithm=conditions.algorithm,
+        algorithm="sharp" if sharp else conditions.algorithm,
+        nvlink_domain=conditions.nvlink_domain if conditions.layer == "fabric" else 1,
+    )
+    return _from_profiles(catalog, conditions, group) or _from_healthy(conditions, group)
+
+
+def _from_profiles(catalog: Catalog, conditions: Conditions, group: Group) -> Expectation | None:
+    """By the nearest row of all profiles of this fabric class."""
+    acc = conditions.accelerator
+    if acc is None:
+        return None
+    profiles = [
+        profile
+        for profile in catalog.profiles.values()
+        if profile.speaks_of(acc.name, conditions.platform, group.layer, group.rails, group.gbps)
+    ]
+    # The profile of the platform itself comes first: of rows that are equally near, the first is taken.
+    profiles.sort(key=lambda profile: not profile.platforms)
+    best: tuple[tuple[float, ...], Profile, Figure] | None = None
+    for profile in profiles:
+        figure = derive(acc, profile.rows, group)
+        if figure is None:
+            continue
+        near = min(group.distance(row) for row in profile.rows if group.is_of(row))
+        if best is None or near < best[0]:
+            best = near, profile, figure
+    if best is None:
+        return None
+    _, profile, figure = best
+    return Expectation(figure.value, f"profile {profile.name} ({profile.program}), {_origin(figure, conditions)}")
+
+
+def _from_healthy(conditions: Conditions, group: Group) -> Expectation | None:
+    figure = healthy_busbw(
+        conditions.accelerator,
+        collective=group.collective,
+        layer=group.layer,
+        nodes=group.nodes,
+        gpus_per_node=group.gpus_per_node,
+        size=group.size,
+        rails=group.rails,
+        gbps=group.gbps,
+        algorithm=group.algorithm,
+        nvlink_domain=group.nvlink_domain,
     )
     return Expectation(figure.value, _origin(figure, conditions)) if figure else None
 
@@ -65,6 +110,7 @@ def another_algorithm(conditions: Conditions, value: float) -> str:
         gpus_per_node=conditions.gpus_per_node,
         rails=conditions.rails,
         gbps=conditions.gbps,
+        nvlink_domain=conditions.nvlink_domain,
     )
     if bound <= 0 or value <= bound * 1.01:
         return ""

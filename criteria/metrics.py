@@ -135,6 +135,14 @@ def _wrong(measurement: Measurement, size: int | None) -> float | None:
     return float(by_size[chosen]) if chosen is not None else None
 
 
+def _point_to_point(measurement: Measurement, _size: int | None) -> float | None:
+    """Average of perftest's bandwidth at its largest size, Gb/s (perftest's MB is 10^6 or 2^20 by its own option)."""
+    for table in measurement.tool_tables:
+        if table.rows and "bw_avg_Gbps" in table.rows[-1]:
+            return finite(table.rows[-1]["bw_avg_Gbps"])
+    return None
+
+
 def _own(name: str, worst: Callable[[Iterable[float]], float]) -> Reader:
     """A metric our own programs put under its name into the result line, for every rank or once for all."""
 
@@ -181,6 +189,7 @@ METRICS: Mapping[str, Metric] = {
                "slowest GPU's memory bandwidth", relevant=0.02),
         Metric("pcieBandwidthGBps", "GB/s", "higher", _own("pcieBandwidthGBps", min),
                "slowest GPU's host link, the slower direction"),
+        Metric("rdmaBandwidthGbps", "Gb/s", "higher", _point_to_point, "perftest between two NICs, largest size"),
         Metric("writeBandwidthGBps", "GB/s", "higher", _own("writeBandwidthGBps", min), "slowest rank's writes"),
         Metric("readBandwidthGBps", "GB/s", "higher", _own("readBandwidthGBps", min), "slowest rank's reads"),
     )

@@ -93,6 +93,8 @@ class Conditions:
     """NICs a node that the run may use; 0 = not known."""
     gbps: float = 0.0
     """Line rate of one of them, Gb/s; 0 = not known."""
+    nvlink_domain: int = 1
+    """Nodes in one NVLink domain where the group spans several with multi-node NVLink on; else 1."""
     ended: Ended = field(default_factory=Ended)
     program: str = "collectives.py"
     """What printed the numbers: nccl-tests' figures are not torch's."""
