@@ -213,8 +213,8 @@ from pathlib import Path
 from cluster import Stop
 from cluster.local import LocalCluster
 from tests.cluster.test_local import workload
-LocalCluster(gpus="none", programs=Path({str(HERE)!r})).run(
-    workload("ranks.py", env={{"CLUSTERPROOF_FAULT": "slow:", "CONTRACT": {MARK!r}}}), Stop(), lambda line: print(line, flush=True))
+slow = workload("ranks.py", env={{"CLUSTERPROOF_FAULT": "slow:", "CONTRACT": {MARK!r}}})
+LocalCluster(gpus="none", programs=Path({str(HERE)!r})).run(slow, Stop(), lambda line: print(line, flush=True))
 """
     root = HERE.parent.parent
     with subprocess.Popen([sys.executable, "-c", text], cwd=root, stdout=subprocess.PIPE, text=True) as runner:
