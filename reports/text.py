@@ -16,6 +16,8 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u20
 
 def printable(text: object) -> str:
     r"""`text` with control characters written as `\x1b` or `\u202e`; CR LF and lone CR become a new line."""
+    if isinstance(text, str) and text.isprintable():
+        return text  # nearly all text there is; none of the characters above is printable in Python's sense
     unified = str(text).replace("\r\n", "\n").replace("\r", "\n")
     return _UNSAFE.sub(_escaped, unified)
 
