@@ -116,16 +116,16 @@ class Course:
         return None
 
     def _failed(self, now: float) -> Ending | None:
-        bad = sorted((pod for pod in self.pods.values() if pod.code), key=lambda pod: (pod.finished, pod.index))
+        bad = sorted((pod for pod in self.pods.values() if pod.code), key=lambda pod: (not pod.killed, pod.ended()))
         if not bad:
             return None
         since = self.times.setdefault("failed", now)
         everybody = not self.missing and all(pod.over for pod in self.pods.values())
         if now - since < SETTLE_S and not everybody:
             return None
-        if len(bad) == len(self.workload.nodes) and all(pod.reason in CANNOT_START for pod in bad):
-            return Ending(RunState.LAUNCH_FAILED, f"the container cannot start in {bad[0].node}: {bad[0].message}")
         first = bad[0]
+        if len(bad) == len(self.workload.nodes) and all(pod.reason in CANNOT_START or pod.code == 127 for pod in bad):
+            return Ending(RunState.LAUNCH_FAILED, f"on every node: {first.digest().get('what') or first.message}")
         more = f"; {len(bad) - 1} more failed after it" if len(bad) > 1 else ""
         return Ending(RunState.FAILED, f"{_end_of(first)} on {first.node}{more}")
 
@@ -180,10 +180,13 @@ class Course:
         """Not all pods were placed in time, in the scheduler's own words."""
         waiting = sum(not pod.scheduled for pod in self.pods.values()) + self.missing
         words = informative(self.scheduler_words) or "the scheduler says nothing"
+        taken = {pod.node for pod in self.pods.values()}
+        free = [node for node in self.workload.nodes if node not in taken]
+        where = f" (none on {', '.join(free[:NAMED])})" if taken - {""} else ""
         return Ending(
             RunState.UNSCHEDULABLE,
-            f"{waiting} of {len(self.workload.nodes)} pods not scheduled within {self.workload.start_limit_s:.0f} s: "
-            f"{words}",
+            f"{waiting} of {len(self.workload.nodes)} pods not scheduled within {self.workload.start_limit_s:.0f} s"
+            f"{where}: {words}",
         )
 
     def _too_long(self, now: float) -> Ending | None:

@@ -26,6 +26,8 @@ from k8s.pods import Pod, pod_of
 from k8s.settings import Settings
 from k8s.watch import View
 
+POLL_S = 0.5
+"""A stop and the nodes are looked at this often when no pod changes."""
 CREATED_S = 5.0
 """A controller creates pods at once; after this long it is asked why it did not."""
 UNREACHED_S = 180.0
@@ -174,7 +176,7 @@ class Execution:
             self._say(self._words())
             self._follow()
             primary = self._ask(now) or primary
-            seen = room.pods.wait(seen, 1.0)
+            seen = room.pods.wait(seen, POLL_S)
 
     def _outside(self, guard: Guard, now: float) -> Ending | None:
         """What ends a run besides its pods: a stop, the nodes, silence, a lost lease, a server that is away."""
@@ -297,11 +299,11 @@ class Execution:
                 continue
             first = places[pod.node] * self._workload.ranks_per_node
             reason = pod.reason if pod.reason not in ("Completed", "Error") else str(pod.digest().get("what", ""))
-            at = max(0.0, pod.finished - origin) if pod.finished else 0.0
             codes: Mapping[int, int | None] = pod.exits() or {first: pod.code}
             for rank, code in codes.items():
                 tail = tails.get(pod.node, "") if code != 0 else ""
-                exits.append(RankExit(rank, pod.node, code, reason if code else "", tail, at))
+                at = max(0.0, pod.ended(rank) - origin) if code is not None else 0.0
+                exits.append(RankExit(rank, pod.node, code, reason if code else "", tail, round(at, 2)))
         return tuple(sorted(exits, key=lambda item: item.rank))
 
     def _durations(self) -> dict[str, float]:

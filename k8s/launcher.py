@@ -51,9 +51,9 @@ class Output:
 OUT = Output()
 
 
-def finish(exits: dict[str, int], code: int, what: str = "") -> None:
-    """Leave the termination message (4 KiB at most) and end the pod with `code`."""
-    message: dict[str, Any] = {"exits": exits, "bytes": OUT.bytes, "sha256": OUT.hash.hexdigest()}
+def finish(exits: dict[str, int], code: int, what: str = "", ends: dict[str, float] | None = None) -> None:
+    """Leave the termination message (4 KiB at most) and end the pod with `code`; `ends` are epoch seconds by rank."""
+    message: dict[str, Any] = {"exits": exits, "ends": ends or {}, "bytes": OUT.bytes, "sha256": OUT.hash.hexdigest()}
     if what:
         message["what"] = what[:1000]
     with contextlib.suppress(OSError):
@@ -61,12 +61,12 @@ def finish(exits: dict[str, int], code: int, what: str = "") -> None:
     os._exit(code)
 
 
-def fail(what: str) -> None:
-    """End with one line that the suite reads, before any program was started."""
+def fail(what: str, code: int = 1) -> None:
+    """End with one line that the suite reads, before any program was started; 127 as in a shell: no such command."""
     node = os.environ.get("CLUSTERPROOF_NODE", "")
     error = {"schema": "clusterproof.error/v1", "rank": -1, "node": node, "what": what}
     OUT.line(f"CLUSTERPROOF-ERROR {json.dumps(error)}\n".encode())
-    finish({}, 1, what)
+    finish({}, code, what)
 
 
 def serve(count: int) -> None:
@@ -105,8 +105,9 @@ def ask(host: str, node: str, address: str, until: float) -> dict[str, str]:
 def meet(order: list[str]) -> dict[str, str]:
     """Addresses of all pods, by node. Ends the pod where the meeting fails."""
     node, address, host = (os.environ[f"CLUSTERPROOF_{name}"] for name in ("NODE", "POD_IP", "MEETING"))
+    server = threading.Thread(target=serve, args=(len(order),), daemon=True)
     if os.environ.get("JOB_COMPLETION_INDEX", "0") == "0":
-        threading.Thread(target=serve, args=(len(order),), daemon=True).start()
+        server.start()
         host = "127.0.0.1"
     until = time.monotonic() + MEETING_S + 10
     problem = "no time"
@@ -118,6 +119,8 @@ def meet(order: list[str]) -> dict[str, str]:
         except (OSError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
         else:
+            if server.is_alive():
+                server.join(30)  # this pod may end at once, but not before the others have their answer
             absent = [name for name in order if name not in where]
             if absent:
                 fail(f"not all pods came to the meeting in {MEETING_S:.0f} s: missing {', '.join(absent[:NAMED])}")
@@ -146,7 +149,7 @@ def start(
                 command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
             )
         except OSError as error:
-            fail(f"cannot start {command[0]!r} in this image: {error}")
+            fail(f"cannot start {command[0]!r} in this image: {error}", 127)
         processes[rank] = process
         pumps.append(threading.Thread(target=pump, args=(process.stdout, prefix), daemon=True))
         pumps[-1].start()
@@ -164,6 +167,7 @@ def end_all(processes: dict[int, subprocess.Popen[bytes]], how: signal.Signals) 
 def supervise(processes: dict[int, subprocess.Popen[bytes]], pumps: list[threading.Thread]) -> None:
     """Wait for all ranks; when one fails the others get a moment, then the pod ends with the first failure's code."""
     exits: dict[int, int] = {}
+    ends: dict[str, float] = {}
     code, deadline = 0, 0.0
     while len(exits) < len(processes):
         for rank, process in processes.items():
@@ -171,6 +175,7 @@ def supervise(processes: dict[int, subprocess.Popen[bytes]], pumps: list[threadi
             if rank in exits or status is None:
                 continue
             exits[rank] = status
+            ends[str(rank)] = round(time.time(), 2)
             if status and not code:
                 code = status if status > 0 else 128 - status
                 deadline = time.monotonic() + GRACE_S
@@ -179,7 +184,7 @@ def supervise(processes: dict[int, subprocess.Popen[bytes]], pumps: list[threadi
         time.sleep(0.05)
     for thread in pumps:
         thread.join(2)
-    finish({str(rank): exits[rank] for rank in sorted(exits)}, code)
+    finish({str(rank): exits[rank] for rank in sorted(exits)}, code, ends=ends)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cluster import Stop
+from cluster import ClusterError, Stop
 from k8s import names
 from k8s.gateway import ApiError, Gateway, Json
 
@@ -113,6 +113,10 @@ class Leases:
         try:
             self._keep(node, self._gateway.create(names.grouped(GROUP, self._namespace, "leases"), self._body(node, 0)))
         except ApiError as error:
+            if error.status == 404:
+                raise ClusterError(
+                    f"{error}. Create it (kubectl create namespace), or give another with --namespace"
+                ) from None
             if error.status != 409:
                 raise
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -81,10 +82,19 @@ class Pod:
 
     def exits(self) -> dict[int, int]:
         """Exit codes by rank, as the launcher left them; empty where it could not."""
-        try:
-            return {int(rank): int(code) for rank, code in self.digest().get("exits", {}).items()}
-        except (ValueError, AttributeError):
-            return {}
+        return {int(rank): int(code) for rank, code in self.digest().get("exits", {}).items()}
+
+    def ended(self, rank: int = -1) -> float:
+        """Epoch seconds at which a rank, or the first that failed, ended; the kubelet knows whole seconds only."""
+        digest = self.digest()
+        ends = digest.get("ends", {})
+        bad = [ends[name] for name, code in digest.get("exits", {}).items() if code and name in ends]
+        return float(ends.get(str(rank)) or min(bad, default=self.finished))
+
+    @property
+    def killed(self) -> bool:
+        """Ended by the kernel: out of memory, a bad access. Aborts do not count, the victims of others abort too."""
+        return self.reason == "OOMKilled" or any(-code in KILLING for code in self.exits().values())
 
     def digest(self) -> dict[str, Any]:
         """The launcher's termination message: `exits`, and `bytes` and `sha256` of all that the pod printed."""
@@ -92,7 +102,7 @@ class Pod:
             note = json.loads(self.note)
         except ValueError:
             return {}
-        return note if isinstance(note, dict) else {}
+        return note if isinstance(note, dict) and isinstance(note.get("exits"), dict) else {}
 
 
 def pod_of(item: Json) -> Pod:
@@ -129,6 +139,7 @@ def epoch(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
+KILLING = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
 NEVER_PULLED = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """Nothing will ever come of waiting for these."""
 PULL_TROUBLE = NEVER_PULLED | {"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"}
