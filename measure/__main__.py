@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from measure.lines import BLOCK
+from measure.logformats import LogFormat, LogFormatError, load
 from measure.model import Measurement
 from measure.reading import read
 
@@ -21,22 +22,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read the named files and print what they say."""
     parser = argparse.ArgumentParser(prog="python -m measure", description="Read logs of runs; print JSON lines.")
     parser.add_argument("files", nargs="+", metavar="FILE", help="log to read; - is standard input")
+    parser.add_argument(
+        "--catalog", action="append", default=[], metavar="DIR", help="more log formats: YAML files with logformats:"
+    )
     options = parser.parse_args(arguments)
+    try:
+        formats = load(options.catalog)
+    except LogFormatError as error:
+        parser.error(str(error))
     code = 0
     for name in options.files:
-        measurement = _measure(name)
+        measurement = _measure(name, formats)
         if not measurement.complete:
             code = 3
         print(json.dumps(measurement.to_json(), ensure_ascii=True, allow_nan=False))
     return code
 
 
-def _measure(name: str) -> Measurement:
+def _measure(name: str, formats: Sequence[LogFormat]) -> Measurement:
     try:
         if name == "-":
-            return read(_pieces(sys.stdin.buffer), file=name)
+            return read(_pieces(sys.stdin.buffer), file=name, formats=formats)
         with Path(name).open("rb") as stream:
-            return read(_pieces(stream), file=name)
+            return read(_pieces(stream), file=name, formats=formats)
     except OSError as error:
         return Measurement(file=name, format="unreadable", warnings=(f"cannot be read: {error.strerror or error}",))
 

@@ -49,8 +49,8 @@ class Draft:
     """The tool whose table is running and which is not ours: rows without header are not taken meanwhile."""
     generation: int = 0
     """Raised by a reader when what a line means has changed: shapes skipped until then are looked at again."""
-    holding: bool = False
-    """True while a reader waits for the rest of something: no line may be skipped."""
+    holds: set[str] = field(default_factory=set)
+    """Readers that wait for the rest of something: no line may be skipped meanwhile."""
 
     def error(self, error: LogError) -> None:
         """Keep an error once."""
@@ -66,6 +66,13 @@ class Draft:
         """Keep a warning once."""
         if len(self.warnings) < MAX_KEPT:
             self.warnings.setdefault(text)
+
+    def hold(self, reader: str, waiting: bool) -> None:
+        """Say that a reader begins or ends to wait for the rest of something."""
+        if waiting:
+            self.holds.add(reader)
+        else:
+            self.holds.discard(reader)
 
     def cut(self, why: str) -> None:
         """Say that something is missing from the log."""

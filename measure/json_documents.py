@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from measure import dcgm_json, nccl_json
+from measure.dcgm_json import take as take_dcgm
 from measure.draft import FACT, PASS, Draft
 from measure.lenient_json import parse
 from measure.lines import Line
+from measure.nccl_json import take as take_nccl
 
-KINDS: Final[tuple[Callable[[dict[str, Any], bool, Draft], bool], ...]] = (nccl_json.take, dcgm_json.take)
+KINDS: Final[tuple[Callable[[dict[str, Any], bool, Draft], bool], ...]] = (take_nccl, take_dcgm)
 """Each takes a document if it knows its keys, and says whether it did."""
 _LONGEST: Final = 1 << 25
 _STRANGERS: Final = 50
@@ -60,7 +61,7 @@ class JsonDocuments:
         self._parts.append(text)
         self._size += len(text)
         self._depth += _depth(text)
-        self._draft.holding = True
+        self._draft.hold("json", waiting=True)
         if self._depth <= 0 or self._size > _LONGEST:
             self._close()
         return FACT
@@ -68,7 +69,7 @@ class JsonDocuments:
     def _close(self) -> None:
         document, whole = parse("\n".join(self._parts))
         self._parts, self._size, self._depth, self._strangers = [], 0, 0, 0
-        self._draft.holding = False
+        self._draft.hold("json", waiting=False)
         if isinstance(document, dict):
             self._take(document, whole)
 

@@ -128,10 +128,18 @@ class LogEvent:
     code: int | None = None
     device: str | None = None
     host: str | None = None
+    rank: int | None = None
 
     def to_json(self) -> Json:
         """Event as JSON."""
-        return {"kind": self.kind, "code": self.code, "device": self.device, "host": self.host, "what": self.what}
+        return {
+            "kind": self.kind,
+            "code": self.code,
+            "device": self.device,
+            "host": self.host,
+            "rank": self.rank,
+            "what": self.what,
+        }
 
 
 @dataclass(frozen=True, slots=True)

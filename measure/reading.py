@@ -7,21 +7,24 @@ reader that changes what lines mean (a header) wakes all shapes again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from measure.dcgm_other import MultiNodeGemm, NvlinkStatus
 from measure.dcgm_text import DcgmText
 from measure.draft import FACT, Draft, Reader
+from measure.events import Events
 from measure.foreign import ForeignTables
 from measure.json_documents import JsonDocuments
 from measure.lines import Line, blocks, parse
+from measure.logformats import LogFormat, load
 from measure.model import Measurement
 from measure.nccl_info import NcclInfo
 from measure.nccl_table import NcclTables
 from measure.osu import OsuTables
 from measure.own import OwnLines
 from measure.perftest import PerftestTables
+from measure.training import TrainingLogs
 from measure.ucc import UccTables
 
 READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (
@@ -42,26 +45,37 @@ _DIGITS: Final = b"0123456789abcdef"
 _MAX_SHAPES: Final = 50_000
 
 
-def read(data: bytes | Iterable[bytes], *, file: str = "") -> Measurement:
+def read(
+    data: bytes | Iterable[bytes],
+    *,
+    file: str = "",
+    format: str | None = None,  # noqa: A002  the word of the public interface
+    formats: Sequence[LogFormat] | None = None,
+) -> Measurement:
     """Read one log, whatever it is.
 
     Args:
         data: the bytes, or an iterable of pieces of them (a stream is read in constant memory).
         file: the name to carry in the result.
+        format: the format to name in the result where the log speaks several; guessed where None.
+        formats: log formats of trainings (`logformats.load`); None means the shipped ones.
 
     Returns:
         What was found. Content never raises; what is missing or torn is said in `warnings`, and `complete` is False.
     """
-    reading = _Reading()
+    reading = _Reading(load() if formats is None else formats)
     for block, whole in blocks(data):
         reading.block(block, whole)
-    return reading.finish(file)
+    return reading.finish(file, format)
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, formats: Sequence[LogFormat]) -> None:
         self.draft = Draft()
-        self.readers = [make(self.draft) for make in READERS]
+        # Events come glued to other lines, so a line they take goes on to the readers; they name the log last.
+        self.events = Events(self.draft)
+        self.readers: list[Reader] = [make(self.draft) for make in READERS]
+        self.readers.append(TrainingLogs(self.draft, formats))
         self.boring: set[bytes] = set()
         self.generation = 0
         self.any = False
@@ -75,12 +89,12 @@ class _Reading:
             lines.pop()
             shapes.pop()
         self.any = True
-        if not self.draft.holding and self.boring.issuperset(shapes):
+        if not self.draft.holds and self.boring.issuperset(shapes):
             return
         last = len(lines) - 1
         boring = self.boring
         for at, (raw, shape) in enumerate(zip(lines, shapes, strict=True)):
-            if shape in boring and not self.draft.holding:
+            if shape in boring and not self.draft.holds:
                 continue
             self._line(raw, shape, whole or at < last)
         self.ended = whole
@@ -95,23 +109,25 @@ class _Reading:
             self.boring.add(shape)
 
     def _feed(self, line: Line) -> int:
+        event = self.events.feed(line)
         for reader in self.readers:
             taken = reader.feed(line)
             if taken:
-                return taken
-        return 0
+                return max(taken, event)
+        return event
 
-    def finish(self, file: str) -> Measurement:
+    def finish(self, file: str, wanted: str | None) -> Measurement:
         """The measurement of what was fed."""
         draft = self.draft
         for reader in self.readers:
             reader.finish()
+        self.events.finish()
         if not draft.formats:
             draft.cut("nothing in this file is of a known format" if self.any else "the file is empty")
         tables_whole = all(table.complete for table in draft.tables) and all(t.complete for t in draft.tool_tables)
         return Measurement(
             file=file,
-            format=draft.formats[0] if draft.formats else "unknown",
+            format=wanted if wanted in draft.formats else (draft.formats[0] if draft.formats else "unknown"),
             complete=bool(draft.formats) and tables_whole and not draft.incomplete,
             collective=draft.collective,
             ranks=draft.ranks,

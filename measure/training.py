@@ -1,0 +1,284 @@
+"""Progress lines of training frameworks, read by the formats of `catalog/logformats`.
+
+One record a step: what several ranks print of the same step counts once, what one rank prints in several lines is put
+together, a record whose end is missing never counts. Where a log speaks two formats the first one in the catalog wins,
+and one that only accompanies another (a line of throughput beside a progress line) is joined to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from measure.draft import FACT, PASS, Draft
+from measure.lines import Line
+from measure.logformats import UNITS, Field, LogFormat, Part
+from measure.model import Step
+
+_OWN: Final = ("step", "time_s", "tflops_per_gpu", "loss", "tokens_per_s")
+_SCALES: Final = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+_REMEMBERED: Final = 4096
+"""Steps remembered to recognise what another rank prints of them."""
+_MAX_RECORDS: Final = 2_000_000
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A record that goes on in the next line."""
+
+    text: str
+    source: str
+    left: int
+
+
+@dataclass(slots=True)
+class _Log:
+    """What was read in one format."""
+
+    format: LogFormat
+    steps: list[Step] = field(default_factory=list)
+    recent: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    first_source: str | None = None
+    sources: dict[int, str] = field(default_factory=dict)
+    furthest: int = -1
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    cut: int = 0
+    ended: bool = False
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    nan: bool = False
+    evals: list[dict[str, Any]] = field(default_factory=list)
+
+
+class TrainingLogs:
+    """Reader of training logs."""
+
+    def __init__(self, draft: Draft, formats: Sequence[LogFormat]) -> None:
+        self._draft = draft
+        self._logs = [_Log(made) for made in formats]
+        self._last_torn = False
+
+    def feed(self, line: Line) -> int:
+        """Take a line."""
+        body = line.body
+        for log in self._logs:
+            if log.pending and self._continues(log, line):
+                return FACT
+            made = log.format
+            for mark in made.marks:
+                if mark in body:
+                    break
+            else:
+                if made.end and made.end.search(body):
+                    log.ended = True
+                    return FACT
+                continue
+            if taken := self._take(log, line):
+                return taken
+        return PASS
+
+    def _take(self, log: _Log, line: Line) -> int:
+        made, body = log.format, line.body
+        if made.final and made.final.line.search(body):
+            self._final(log, body)
+        elif made.eval and (match := made.eval.line.search(body)):
+            values, _ = _values(made.eval, body, match.groupdict())
+            if line.whole and len(log.evals) < _MAX_RECORDS:
+                log.evals.append(values)
+        elif match := made.steps.line.search(body):
+            # What stands before the record may be the end of another writer's line.
+            self._record(log, Line(body[match.start() :], line.source, line.whole))
+        elif made.end and made.end.search(body):
+            log.ended = True
+        else:
+            return PASS
+        return FACT
+
+    def _record(self, log: _Log, line: Line) -> None:
+        made = log.format
+        if made.ends:
+            done = made.ends.search(line.body)
+            if not done:
+                if made.wrapped and line.whole:
+                    log.pending[line.source] = _Pending(line.body, line.source, made.wrapped)
+                    self._draft.hold("training", waiting=True)
+                else:
+                    log.cut += 1
+                return
+        elif not line.whole:
+            log.cut += 1
+            return
+        self._complete(log, line.body, line.source)
+
+    def _continues(self, log: _Log, line: Line) -> bool:
+        """The next line of a wrapped record carries no tag of its own, or that of its writer."""
+        key = line.source if line.source in log.pending else next(reversed(log.pending))
+        pending = log.pending[key]
+        if line.source not in ("", key) or log.format.steps.line.search(line.body):
+            self._lost(log, key)
+            return False
+        pending.text = f"{pending.text.rstrip()} {line.body.lstrip()}"
+        pending.left -= 1
+        ends = log.format.ends
+        if ends and ends.search(line.body):
+            del log.pending[key]
+            self._complete(log, pending.text, pending.source)
+        elif pending.left <= 0 or not line.whole:
+            self._lost(log, key)
+        self._draft.hold("training", waiting=any(other.pending for other in self._logs))
+        return True
+
+    def _lost(self, log: _Log, key: str) -> None:
+        del log.pending[key]
+        log.cut += 1
+        self._draft.hold("training", waiting=any(other.pending for other in self._logs))
+
+    def _complete(self, log: _Log, text: str, source: str) -> None:
+        match = log.format.steps.line.search(text)
+        values, nans = _values(log.format.steps, text, match.groupdict() if match else {})
+        if any(name not in values and name not in nans for name in log.format.required):
+            log.cut += 1
+            return
+        log.nan = log.nan or bool(nans)
+        if nans:
+            values["nan"] = sorted(nans)
+        extra = {key: value for key, value in values.items() if key not in _OWN}
+        self._keep(log, Step(**{key: values.get(key) for key in _OWN}, extra=extra), source)
+
+    def _keep(self, log: _Log, step: Step, source: str) -> None:
+        """Each step once: of the writer that was seen first, or of whoever is ahead of it."""
+        if log.first_source is None:
+            log.first_source = source
+        number = step.step
+        known = log.recent.get(number) if number is not None else None
+        if known is not None and number is not None:
+            if source == log.sources[number] and number == log.steps[-1].step:
+                log.steps[known] = _join(log.steps[known], step)
+                return
+            if source != log.sources[number]:
+                if source == log.first_source:
+                    log.steps[known], log.sources[number] = step, source
+                return
+        if source != log.first_source and number is not None and number <= log.furthest:
+            return
+        if len(log.steps) >= _MAX_RECORDS:
+            return
+        log.steps.append(step)
+        if number is not None:
+            log.furthest = max(log.furthest, number)
+            log.recent[number] = len(log.steps) - 1
+            log.recent.move_to_end(number)
+            log.sources[number] = source
+            if len(log.recent) > _REMEMBERED:
+                old, _ = log.recent.popitem(last=False)
+                del log.sources[old]
+
+    def _final(self, log: _Log, body: str) -> None:
+        final = log.format.final
+        if final is None:
+            return
+        match = final.line.search(body)
+        values, nans = _values(final, body, match.groupdict() if match else {})
+        if len(log.runs) < _MAX_RECORDS:
+            log.runs.append({"final": values, "nan": log.nan or bool(nans)})
+        log.nan = False
+        log.ended = True
+
+    def finish(self) -> None:
+        """The steps of the format that was spoken, with what accompanies them."""
+        for log in self._logs:
+            for key in list(log.pending):
+                self._lost(log, key)
+        spoken = [log for log in self._logs if log.steps or log.runs]
+        if not spoken:
+            self._only_cut()
+            return
+        main = next((log for log in spoken if not log.format.accompanies), spoken[0])
+        draft = self._draft
+        beside = next((log for log in spoken if log.format.accompanies == main.format.name), None)
+        draft.formats.append(beside.format.name if beside else main.format.name)
+        draft.steps.extend(_accompany(main.steps, beside.steps) if beside else main.steps)
+        for key, value in (("runs", main.runs), ("eval", main.evals)):
+            if value:
+                draft.details[key] = value
+        if main.cut:
+            draft.cut(f"{main.cut} progress line(s) cut or torn")
+        self._whole(main)
+
+    def _only_cut(self) -> None:
+        cut = next((log for log in self._logs if log.cut), None)
+        if cut:
+            self._draft.formats.append(cut.format.name)
+            self._draft.cut("every progress line is cut")
+
+    def _whole(self, log: _Log) -> None:
+        """Whether the training came to its end, as far as its format can say."""
+        last = log.steps[-1] if log.steps else None
+        total = last.extra.get("of") if last else None
+        if log.ended or last is None:
+            return
+        if isinstance(total, int) and last.step is not None:
+            # Some count from 0 against the total.
+            if last.step < total - 1:
+                self._draft.cut(f"the log ends at step {last.step} of {total}")
+        elif log.format.end or log.format.final:
+            self._draft.cut(f"the end mark of {log.format.name} is missing")
+
+
+def _values(part: Part, text: str, groups: Mapping[str, str | None]) -> tuple[dict[str, Any], set[str]]:
+    """The numbers of a record under their names, and the names of those printed as nan or inf."""
+    out: dict[str, Any] = {}
+    nans: set[str] = set()
+    for name, printed in groups.items():
+        if printed is not None:
+            # Alternatives of one pattern need two names for one group: `step_` is `step`.
+            out[name.rstrip("_")] = int(printed.replace(",", ""))
+    for made in part.fields:
+        value = _number(made, text, nans)
+        if value is not None:
+            out[made.name] = value
+    return out, nans
+
+
+def _number(made: Field, text: str, nans: set[str]) -> float | int | None:
+    for pattern, unit in made.patterns:
+        match = pattern.search(text)
+        if not match:
+            continue
+        printed = match.group(1).replace(",", "")
+        scale = _SCALES.get(printed[-1:], 1.0)
+        try:
+            value = float(printed[:-1] if scale != 1.0 else printed) * scale
+        except ValueError:
+            return None
+        if not math.isfinite(value):
+            nans.add(made.name)
+            return None
+        if made.integer and unit == "1":
+            return int(value)
+        if unit == "1/s":
+            return 1.0 / value if value else None
+        return value if UNITS[unit] == 1.0 else value / (1.0 / UNITS[unit])
+    return None
+
+
+def _join(old: Step, new: Step) -> Step:
+    """Two lines of one step: what the later one says counts, the rest stays."""
+    values = {key: getattr(new, key) if getattr(new, key) is not None else getattr(old, key) for key in _OWN}
+    return Step(**values, extra={**old.extra, **new.extra})
+
+
+def _accompany(steps: Sequence[Step], beside: Sequence[Step]) -> list[Step]:
+    """Each step with the figures printed beside it: as many lines as steps, or none is joined."""
+    if len(steps) != len(beside):
+        return list(steps)
+    return [
+        replace(
+            step,
+            time_s=step.time_s if step.time_s is not None else other.time_s,
+            tflops_per_gpu=step.tflops_per_gpu if step.tflops_per_gpu is not None else other.tflops_per_gpu,
+        )
+        for step, other in zip(steps, beside, strict=True)
+    ]
