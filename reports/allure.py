@@ -44,7 +44,7 @@ PROBE_STATUSES = {
 }
 """Allure has no status for "could not tell": broken is yellow, skipped grey."""
 
-OWNED_LABELS = frozenset({"feature", "story", "thread", "suspect", "reason", "domain"})
+OWNED_LABELS = frozenset({"feature", "story", "thread", "suspect", "suspects", "reason"})
 DROPPED_PARAMETERS = frozenset({"workload"})
 """The test's own parameter is the case with its nodes: the id says the first, the parameter below the second."""
 
@@ -67,8 +67,10 @@ def complete(result: TestResult, case: CaseRecord, *, session_start_ms: int | No
     result.labels = [label for label in result.labels if label.name not in OWNED_LABELS] + list(labels(case))
     result.parameters = [each for each in result.parameters if each.name not in DROPPED_PARAMETERS]
     result.parameters += list(parameters(case))
-    # History follows the case, not the nodes that it happened to run on.
-    result.historyId = hashlib.md5(f"{result.fullName}:{case.id}".encode(), usedforsecurity=False).hexdigest()
+    # History follows the case, not the nodes that it happened to run on. Allure 3 makes its own key from the test's
+    # id and the parameters; cases of one parametrized function would be retries of each other.
+    result.fullName = f"{result.fullName}[{case.id}]"
+    result.testCaseId = result.historyId = hashlib.md5(result.fullName.encode(), usedforsecurity=False).hexdigest()
     result.steps = [*result.steps, *steps(case, origin)]
     result.attachments = [*result.attachments, *map(_attach, attachments.of(case))]
 
@@ -81,8 +83,11 @@ def labels(case: CaseRecord) -> Iterator[Label]:
         yield Label(name="thread", value=f"lane {case.lane:02d}")
     if case.failing and case.reason:
         yield Label(name="reason", value=case.reason)
-    for name in suspects(case):
-        yield Label(name="suspect", value=name)
+    accused = suspects(case)
+    yield from (Label(name="suspect", value=name) for name in accused)
+    if accused:
+        # Allure 3 groups a test by one value of a label only: this one holds them all.
+        yield Label(name="suspects", value=fold(accused, 8))
 
 
 def suspects(case: CaseRecord) -> list[str]:

@@ -117,7 +117,7 @@ def _finding_rows(record: Record) -> Iterator[tuple[str, str, str]]:
     for case in record.cases:
         found = case.isolation
         if found is None:
-            if case.failing:
+            if case.verdict in {"failed", "inconclusive"}:
                 yield fold(case.nodes, 3), case.id, one_line(case.message)
             continue
         for suspect in found.suspects:

@@ -40,7 +40,7 @@ def pairs_of_probes(found: IsolationRecord) -> list[Pair]:
 
 
 def matrix(title: str, pairs: Sequence[Pair]) -> bytes | None:
-    """PNG, or None for fewer than `FEWEST` pairs. Failing pairs carry a cross, whatever the colour looks like in grey."""
+    """PNG, or None for fewer than `FEWEST` pairs. Failing pairs carry a cross: it shows in grey too."""
     return _draw(title, pairs) if len(pairs) >= FEWEST else None
 
 

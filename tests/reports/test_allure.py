@@ -40,7 +40,7 @@ def store() -> Iterator[Store]:
 @pytest.fixture
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures have tests of their own, and take their time."""
-    monkeypatch.setattr("reports.charts.of_case", lambda case: iter(()))
+    monkeypatch.setattr("reports.charts.of_case", lambda _case: iter(()))
 
 
 def completed(case: CaseRecord, **fields: Any) -> model2.TestResult:
@@ -60,6 +60,7 @@ def labels(result: model2.TestResult, name: str) -> list[str]:
 def test_every_suspect_is_a_label_and_the_case_is_sorted_by_domain_and_scale(store: Store, no_charts: None) -> None:
     result = completed(cases()[0])
     assert labels(result, "suspect") == ["gpu-node-07", "gpu-node-12"]
+    assert labels(result, "suspects") == ["gpu-node-07, gpu-node-12"]
     assert labels(result, "feature") == ["communication"]
     assert labels(result, "story") == ["full-scale"]
     assert labels(result, "thread") == ["lane 00"]
@@ -84,7 +85,10 @@ def test_the_history_follows_the_case_and_not_its_nodes(store: Store, no_charts:
     moved = case.model_copy(update={"nodes": ["another"]})
     first, second = completed(case), completed(moved)
     assert first.historyId == second.historyId
-    assert completed(cases()[0]).historyId != first.historyId
+    other = completed(cases()[0])
+    assert other.historyId != first.historyId
+    assert other.testCaseId != first.testCaseId
+    assert other.fullName.endswith("[nccl-all-reduce-full-scale]")
     assert all(parameter.excluded for parameter in first.parameters)
     assert "workload" not in {parameter.name for parameter in first.parameters}
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from lxml import html
 
-from reports.__main__ import CONFIG, find_allure, main
+from reports.__main__ import main
 from reports.certificate import certificate_html, certificate_md
 from reports.record import CaseRecord
 from reports.sensitivity import seen
@@ -92,20 +90,3 @@ def test_without_npm_the_rest_is_built_and_the_remedy_said(
     assert main([str(tmp_path)]) == 0
     assert "npm install" in capsys.readouterr().out
     assert (tmp_path / "allure-results" / "categories.json").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_allure() is None, reason="npm's allure is not installed")
-def test_failures_are_grouped_by_suspect_in_a_single_file(tmp_path: Path) -> None:
-    results = tmp_path / "allure-results"
-    results.mkdir()
-    labels = [{"name": "suspect", "value": "n7"}, {"name": "suspect", "value": "n12"}]
-    case = {"uuid": "a", "name": "case", "fullName": "case", "historyId": "h", "status": "failed", "labels": labels,
-            "statusDetails": {"message": "suspects: n7, n12"},
-            "start": 1_700_000_000_000, "stop": 1_700_000_001_000}  # fmt: skip
-    (results / "a-result.json").write_text(json.dumps(case), encoding="utf-8")
-    allure = find_allure()
-    assert allure is not None
-    command = [allure, "generate", str(results), "--config", str(CONFIG), "--output", str(tmp_path / "page")]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    assert (tmp_path / "page" / "index.html").stat().st_size > 100_000
