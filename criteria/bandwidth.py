@@ -43,7 +43,7 @@ def _against(value: float, size: int, expected: Expectation, tolerance: float, c
     ok = value >= floor
     text = (
         f"busBandwidthGBps {value:.4g} {'>=' if ok else '<'} {floor:.4g} GB/s at {format_size(size)} "
-        f"(floor {tolerance:g} x {expected.value:.4g}; {expected.source})"
+        f"(floor = {tolerance:g} x {expected.value:.4g}; {expected.brief})"
     )
     if note := another_algorithm(conditions, value):
         text += f"; {note}"

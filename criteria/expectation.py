@@ -15,9 +15,10 @@ from criteria.model import Conditions
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An expected bus bandwidth in GB/s, and one phrase on its origin."""
+    """An expected bus bandwidth in GB/s and its origin: one phrase, and the whole story."""
 
     value: float
+    brief: str
     source: str
 
 
@@ -65,7 +66,9 @@ def _from_profiles(catalog: Catalog, conditions: Conditions, group: Group) -> Ex
     if best is None:
         return None
     _, profile, figure = best
-    return Expectation(figure.value, f"profile {profile.name} ({profile.program}), {_origin(figure, conditions)}")
+    named = f"profile {profile.name}"
+    source = f"{named} ({profile.program}), {_origin(figure, conditions)}"
+    return Expectation(figure.value, f"{named}, {figure.kind}, {figure.source}", source)
 
 
 def _from_healthy(conditions: Conditions, group: Group) -> Expectation | None:
@@ -81,7 +84,10 @@ def _from_healthy(conditions: Conditions, group: Group) -> Expectation | None:
         algorithm=group.algorithm,
         nvlink_domain=group.nvlink_domain,
     )
-    return Expectation(figure.value, _origin(figure, conditions)) if figure else None
+    if figure is None:
+        return None
+    product = conditions.accelerator.name if conditions.accelerator else "unknown product"
+    return Expectation(figure.value, f"{product}, {figure.kind}, {figure.source}", _origin(figure, conditions))
 
 
 def shape(conditions: Conditions) -> str:

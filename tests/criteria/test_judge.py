@@ -1,0 +1,375 @@
+"""The judge fails closed, lists every violation and names value, floor, tolerance and source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from catalog import Threshold, healthy_busbw
+from catalog.words import COLLECTIVES
+from criteria import CriteriaError, Event, Judge, Reason
+from measure import LogError, LogEvent, Measurement, Step, Table
+from tests.criteria.runs import CATALOG, SIZES, G, conditions, ended, judge, measured
+
+
+def test_a_healthy_run_passes_and_says_by_what() -> None:
+    verdict = judge(measured(370.0))
+    assert verdict.outcome == "passed"
+    assert verdict.reason is None
+    assert verdict.value == 370.0
+    assert verdict.unit == "GB/s"
+    check = next(check for check in verdict.checks if check.metric == "busBandwidthGBps")
+    assert check.floor == pytest.approx(0.8 * (check.expected or 0))  # type: ignore[operator]
+    assert f"{check.floor:.4g} GB/s at 16G (floor = 0.8 x {check.expected:.4g}; profile h100-8x-ndr8" in check.text
+    assert "Together AI" in check.text
+    assert check.tolerance == 0.8
+
+
+def test_a_slow_run_violates_the_floor_and_says_by_how_much() -> None:
+    verdict = judge(measured(200.0))
+    assert (verdict.outcome, verdict.reason) == ("failed", Reason.THRESHOLD_VIOLATION)
+    assert verdict.message.startswith("busBandwidthGBps 200 < 298.3 GB/s at 16G")
+    assert verdict.violations[0].margin == pytest.approx(200 / 298.3 - 1, abs=1e-3)
+
+
+def test_the_worst_repeat_decides_not_the_mean() -> None:
+    healthy = judge(measured(370.0, cycles=(370.0, 369.0, 371.0, 370.0)))
+    shaky = judge(measured(325.0, cycles=(370.0, 190.0, 370.0, 370.0)))
+    assert healthy.passed
+    assert shaky.reason is Reason.THRESHOLD_VIOLATION
+    assert shaky.value == 190.0
+
+
+def test_a_value_close_to_its_floor_is_grey() -> None:
+    floor = judge(measured(370.0)).checks[-1].floor or 0.0
+    assert judge(measured(floor * 1.01)).grey
+    assert judge(measured(floor * 0.99)).grey
+    assert not judge(measured(floor * 1.05)).grey
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (None, "left nothing to read"),
+        (measured(complete=False), "the log stops before its end"),
+        (measured(sizes=SIZES[:3]), "1 of 4 sizes are missing: 16G"),
+        (measured(sizes=SIZES[1:]), "1 of 4 sizes are missing: 8"),
+        (measured(None), "is not a number"),
+        (measured(370.0, cycles=(370.0, None)), "is not a number"),
+        (measured(tables=()), "no row of a all_reduce table"),
+        (measured(tables=(Table(),)), "no row of a all_reduce table"),
+        (measured(ranks=31), "31 of 32 ranks"),
+        (measured(per_rank=tuple({"rank": rank} for rank in range(30))), "missing 30, 31"),
+        (measured(collective="alltoall"), "the log is of alltoall"),
+        (measured(wrong={G: None}), "the results at 1G were not checked"),
+    ],
+)
+def test_what_is_missing_cut_or_no_number_is_never_a_pass(run: Measurement | None, words: str) -> None:
+    verdict = judge(run)
+    assert (verdict.outcome, verdict.reason) == ("failed", Reason.NO_MEASUREMENT)
+    assert words in verdict.message
+
+
+def test_sizes_that_nccl_tests_rounds_down_are_not_missing() -> None:
+    asked = (8, 2**20 + 100, 16 * G)
+    shown = (0, 2**20, 16 * G)
+    run = measured(sizes=shown)
+    assert judge(run, conditions(sizes=asked)).passed
+
+
+def test_the_programs_own_list_of_asked_sizes_is_believed() -> None:
+    run = measured(sizes=(128, 16 * G), details={"result": {"requested_sizes": [8, 16 * G], "sizes": [128, 16 * G]}})
+    assert judge(run, conditions(sizes=(8, 16 * G))).passed
+    assert judge(run, conditions(sizes=(8, 16, 16 * G))).reason is Reason.NO_MEASUREMENT
+
+
+def test_wrong_results_are_data_corruption_whatever_the_bandwidth() -> None:
+    verdict = judge(measured(370.0, wrong={2**20: 3}))
+    assert verdict.reason is Reason.DATA_CORRUPTION
+    assert "3 at 1M" in verdict.message
+
+
+def of_ranks(bad: set[int]) -> tuple[dict[str, object], ...]:
+    return tuple({"rank": rank, "node": f"node-{rank // 8}", "wrong": int(rank in bad)} for rank in range(32))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        measured(per_rank=of_ranks({9})),
+        measured(tables=(replace(measured().tables[0], out_of_bounds=2),)),
+        replace(measured(), cycles=({"cycle": 0, "rows": [{"size": 8, "busbw": 1.0, "wrong": 1}]},)),
+    ],
+    ids=["one rank", "out of bounds", "one cycle"],
+)
+def test_every_place_where_wrong_results_show_is_looked_at(run: Measurement) -> None:
+    assert judge(run).reason is Reason.DATA_CORRUPTION
+
+
+def test_wrong_results_of_some_nodes_point_at_them_those_of_all_at_nobody() -> None:
+    some = measured(per_rank=of_ranks(set(range(16, 24))))
+    everyone = measured(per_rank=of_ranks(set(range(32))))
+    assert [hint.node for hint in judge(some).hints] == ["node-2"]
+    assert judge(everyone).hints == ()
+
+
+def test_a_rank_that_exits_names_the_first_one_and_its_node() -> None:
+    exits = ended("failed", {9: -9, 17: 1, 25: 1})
+    verdict = judge(measured(complete=False), conditions(ended=exits))
+    assert verdict.reason is Reason.WORKLOAD_FAILED
+    assert "rank 9 on node-1 was killed by signal 9; 2 more ranks failed after it" in verdict.message
+    assert [hint.node for hint in verdict.hints] == ["node-1"]
+
+
+def test_a_rank_that_exited_non_zero_fails_even_where_the_run_says_success() -> None:
+    assert judge(measured(), conditions(ended=ended("succeeded", {3: 1}))).reason is Reason.WORKLOAD_FAILED
+
+
+def test_a_program_that_exits_over_wrong_results_is_data_corruption() -> None:
+    verdict = judge(measured(wrong={8: 1}), conditions(ended=ended("failed", {0: 1})))
+    assert verdict.reason is Reason.DATA_CORRUPTION
+    assert "exited with code 1" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "reason"),
+    [
+        ("stalled", "failed", Reason.STALLED),
+        ("timed_out", "failed", Reason.TIMED_OUT),
+        ("lost", "failed", Reason.LOST),
+        ("unhealthy", "failed", Reason.HARDWARE_FAILURE_DETECTED),
+        ("unschedulable", "error", Reason.UNSCHEDULABLE),
+        ("launch_failed", "error", Reason.LAUNCH_FAILED),
+        ("cancelled", "error", Reason.CANCELLED),
+    ],
+)
+def test_each_end_of_a_run_has_its_own_outcome_and_reason(state: str, outcome: str, reason: Reason) -> None:
+    verdict = judge(None, conditions(ended=ended(state, message="what the cluster said")))
+    assert (verdict.outcome, verdict.reason) == (outcome, reason)
+    assert "what the cluster said" in verdict.message
+
+
+def test_a_hardware_event_names_exactly_its_node_in_the_conditions_words() -> None:
+    events = (Event("node-2", "health", "GpuXidCritical: Xid 79"), Event("node-1", "lost", "NotReady"))
+    verdict = judge(None, conditions(ended=ended("unhealthy", events=events)))
+    assert verdict.reason is Reason.HARDWARE_FAILURE_DETECTED
+    assert verdict.message == "node-2: GpuXidCritical: Xid 79"
+    assert [hint.node for hint in verdict.hints] == ["node-2"]
+
+
+def test_a_lost_node_accuses_nobody() -> None:
+    verdict = judge(None, conditions(ended=ended("lost", events=(Event("node-1", "lost", "NotReady"),))))
+    assert "nobody is accused" in verdict.message
+    assert verdict.hints == ()
+
+
+def test_errors_and_events_in_the_log_are_hints_with_the_peer_they_name() -> None:
+    run = measured(
+        errors=(LogError(rank=9, what="connection closed by peer", peer="node-3"),),
+        events=(LogEvent("xid", "GPU has fallen off the bus", code=79, host="node-0"),),
+    )
+    hints = judge(run).hints
+    assert [(hint.node, hint.peer) for hint in hints] == [("node-0", ""), ("node-1", "node-3")]
+    assert "79" in hints[0].why
+
+
+def test_a_fall_back_to_sockets_fails_with_those_words_and_names_the_node() -> None:
+    run = measured(370.0, transport={"net_plugin": "IB", "fallback_to_socket": True, "fallback_nodes": ["node-2"]})
+    verdict = judge(run)
+    assert verdict.reason is Reason.THRESHOLD_VIOLATION
+    assert "silent fall-back to TCP sockets on node-2" in verdict.message
+    assert [hint.node for hint in verdict.hints] == ["node-2"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "product", "network", "right"),
+    [
+        ("aws", "h100", "AWS Libfabric", True),
+        ("aws", "h100", "IB", False),
+        ("azure", "h100", "IB", True),
+        ("gcp", "h100", "FasTrak", True),
+        ("onprem", "h100", "IB", True),
+        ("onprem", "h100", "something of a vendor", True),
+        ("gcp", "rtxpro6000", "Socket", True),
+    ],
+)
+def test_the_network_must_be_the_platforms(platform: str, product: str, network: str, right: bool) -> None:
+    transport = {"net_plugin": network, "fallback_to_socket": network == "Socket"}
+    given = conditions(product, platform=platform, rails=8, gbps=400)
+    checks = judge(measured(370.0, transport=transport), given).checks
+    assert [check.ok for check in checks if check.metric == "transport"] == [right]
+
+
+def test_inside_an_nvlink_domain_the_network_does_not_matter() -> None:
+    given = conditions(layer="scale-up", nodes=1, ranks=8)
+    run = measured(470.0, ranks=8, nodes=1, transport={"fallback_to_socket": True})
+    assert judge(run, given).passed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        conditions("l40s"),
+        conditions("no such product"),
+        conditions("h100", rails=0, gbps=0.0),
+        conditions("h100", layer="scale-up", nodes=1, gpus_per_node=1, ranks=1),
+    ],
+    ids=["no usual NICs", "unknown product", "unknown NICs", "one rank"],
+)
+def test_a_case_on_gpus_that_nothing_judged_is_inconclusive(given: Any) -> None:
+    verdict = judge(measured(370.0, ranks=given.ranks), given)
+    assert verdict.outcome == "inconclusive"
+    assert "judged by nothing" in verdict.message
+    assert "set a threshold on busBandwidthGBps" in verdict.message
+
+
+def test_an_explicit_threshold_decides_where_nothing_else_could() -> None:
+    bound = Threshold(metric="busBandwidthGBps", min=300)
+    assert judge(measured(370.0), conditions("l40s"), bound).passed
+    assert judge(measured(290.0), conditions("l40s"), bound).reason is Reason.THRESHOLD_VIOLATION
+
+
+def test_the_nics_alone_judge_an_unknown_product() -> None:
+    given = conditions("no such product", rails=8, gbps=400)
+    assert judge(measured(370.0), given).passed
+    verdict = judge(measured(200.0), given)
+    assert verdict.reason is Reason.THRESHOLD_VIOLATION
+    assert "provisional" in verdict.message
+
+
+def test_an_explicit_threshold_replaces_the_profile_for_its_metric() -> None:
+    lower = Threshold(metric="busBandwidthGBps", min=100)
+    verdict = judge(measured(200.0), conditions(), lower)
+    assert verdict.passed
+    assert [check.source for check in verdict.checks if check.metric == "busBandwidthGBps"] == ["threshold given"]
+
+
+def test_a_threshold_on_another_metric_or_size_leaves_the_profile_on() -> None:
+    others = (Threshold(metric="latencyUs", max=50), Threshold(metric="busBandwidthGBps", min=1, size="1M"))
+    assert judge(measured(200.0), conditions(), *others).reason is Reason.THRESHOLD_VIOLATION
+    same = Threshold(metric="busBandwidthGBps", min=100, size="16G")
+    assert judge(measured(200.0), conditions(), same).passed
+
+
+def test_gloo_certifies_no_gpu_and_is_judged_by_explicit_thresholds_only() -> None:
+    given = conditions(backend="gloo")
+    verdict = judge(measured(0.5), given)
+    assert verdict.passed
+    assert "certifies no GPU" in verdict.message
+    assert verdict.value == 0.5
+    assert judge(measured(0.5), given, Threshold(metric="busBandwidthGBps", min=1)).reason is Reason.THRESHOLD_VIOLATION
+
+
+def test_all_violations_are_listed_the_gravest_first() -> None:
+    bounds = (Threshold(metric="latencyUs", max=5), Threshold(metric="algBandwidthGBps", min=1000))
+    verdict = judge(measured(200.0, wrong={8: 2}), conditions(), *bounds)
+    assert verdict.reason is Reason.DATA_CORRUPTION
+    assert {check.metric for check in verdict.violations} == {
+        "wrong", "latencyUs", "algBandwidthGBps", "busBandwidthGBps",
+    }  # fmt: skip
+    for part in ("wrong result elements", "latencyUs", "algBandwidthGBps", "busBandwidthGBps 200"):
+        assert part in verdict.message
+
+
+def test_a_metric_that_was_not_measured_is_no_measurement_and_says_what_was() -> None:
+    verdict = judge(measured(), conditions(), Threshold(metric="goodputRatio", min=0.9))
+    assert verdict.reason is Reason.NO_MEASUREMENT
+    assert "goodputRatio was not measured" in verdict.message
+    assert "nccl-all-reduce measured busBandwidthGBps" in verdict.message
+
+
+@pytest.mark.parametrize(("value", "size"), [(1.0, "1M"), (1e6, None)])
+def test_a_bound_may_be_on_one_message_size(value: float, size: str | None) -> None:
+    bound = Threshold(metric="busBandwidthGBps", min=value, size=size)
+    verdict = judge(measured(370.0), conditions(), bound)
+    assert verdict.passed == (size is not None)
+
+
+def test_two_nodes_above_the_line_rate_are_another_algorithm_not_a_good_fabric() -> None:
+    verdict = judge(measured(487.0, ranks=16, nodes=2), conditions(nodes=2, ranks=16))
+    assert "above the line rate of 8x400 Gb/s = 400 GB/s: another algorithm than a ring" in verdict.message
+    assert "not proof of a good fabric" in verdict.message
+    assert "at least 259.7 GB/s crossed the NICs" in verdict.message
+    assert "line rate" not in judge(measured(370.0, ranks=16, nodes=2), conditions(nodes=2, ranks=16)).message
+
+
+def test_with_sharp_the_bar_is_higher() -> None:
+    given = conditions(nodes=8, ranks=64)
+    plain = judge(measured(370.0, ranks=64, nodes=8), given)
+    sharp = judge(measured(370.0, ranks=64, nodes=8, transport={"collnet_sharp": True}), given)
+    assert (sharp.expected or 0) > (plain.expected or 0)
+    assert "CoreWeave" in next(check.source for check in sharp.checks if check.metric == "busBandwidthGBps")
+
+
+@pytest.mark.parametrize("product", [name for name, acc in CATALOG.accelerators.items() if acc.rails])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("platform", ["onprem", "aws", "gcp", "azure", "oci"])
+def test_a_machine_at_its_healthy_figure_passes_on_every_product_and_platform(
+    product: str, collective: str, platform: str
+) -> None:
+    acc = CATALOG.accelerators[product]
+    for layer, nodes, size in (("scale-up", 1, 16 * G), ("fabric", 1, G), ("fabric", 2, G), ("fabric", 64, 16 * G)):
+        figure = healthy_busbw(
+            acc, collective=collective, layer=layer, nodes=nodes, gpus_per_node=acc.gpus_per_node, size=size,
+            rails=acc.rails, gbps=acc.gbps,
+        )  # fmt: skip
+        assert figure is not None
+        ranks = nodes * acc.gpus_per_node
+        given = conditions(
+            product, collective=collective, layer=layer, nodes=nodes, gpus_per_node=acc.gpus_per_node, ranks=ranks,
+            sizes=(size,), platform=platform,
+        )  # fmt: skip
+        run = measured(figure.value * 0.97, sizes=(size,), collective=collective, ranks=ranks, nodes=nodes)
+        verdict = judge(run, given)
+        assert verdict.passed, verdict.message
+        assert not verdict.grey
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "words"),
+    [
+        ([Threshold(metric="busBandwith", min=1)], "did you mean 'busBandwidthGBps'"),
+        ([Threshold(metric="avgTFLOPSPerGPU", min=1)], "did you mean 'avgTFLOPsPerGPU'"),
+        ([Threshold(metric="busBandwidthGBps", min=1, unit="Gb/s")], "expected unit GB/s"),
+        ([Threshold(metric="goodputRatio", min=1, size=8)], "expected no size"),
+    ],
+)
+def test_a_threshold_that_cannot_be_used_is_refused_before_anything_is_launched(
+    thresholds: list[Threshold], words: str
+) -> None:
+    with pytest.raises(CriteriaError, match=words):
+        Judge(CATALOG, thresholds)
+
+
+def test_every_bad_threshold_is_named_at_once() -> None:
+    with pytest.raises(CriteriaError) as caught:
+        Judge(CATALOG, [Threshold(metric="x", min=1), Threshold(metric="latencyUs", expr="value >")])
+    assert len(str(caught.value).splitlines()) >= 2
+
+
+@pytest.mark.parametrize("tolerance", [0, -1, 1.1, float("nan")])
+def test_a_tolerance_that_would_let_everything_pass_is_refused(tolerance: float) -> None:
+    with pytest.raises(CriteriaError, match="tolerance"):
+        Judge(CATALOG, tolerance=tolerance)
+
+
+def training(losses: list[float | None]) -> Measurement:
+    steps = tuple(Step(step=number, time_s=1.0, loss=loss, extra={}) for number, loss in enumerate(losses, 1))
+    return Measurement(complete=True, format="torchtitan", steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([9.0 - 0.1 * n if n != 6 else None for n in range(30)], "the loss at step 7 is not a number"),
+        ([9.0 + 0.1 * n for n in range(30)], "loss did not fall over 30 steps"),
+    ],
+)
+def test_a_loss_must_be_finite_and_fall(losses: list[float | None], words: str) -> None:
+    given = conditions(entry="gpt-small", collective=None)
+    verdict = judge(training(losses), given)
+    assert verdict.outcome == "failed"
+    assert words in verdict.message
+    assert judge(training([9.0 - 0.1 * n for n in range(30)]), given).passed
