@@ -107,6 +107,8 @@ def misses(row: Row, tally: Tally) -> list[str]:
         over = sum(value > bound + 1e-9 for value in values) if bound is not None else 0
         if over:
             told.append(f"{word} {max(values):.4g} > {bound:.4g} in {over}/{len(values)}")
+    if target.mean_rounds is not None and mean(tally.rounds) > target.mean_rounds:
+        told.append(f"mean rounds {mean(tally.rounds):.1f} > {target.mean_rounds:g}")
     if tally.exact < target.exact * tally.trials:
         told.append(f"exact {tally.exact}/{tally.trials}")
     if tally.faults and 1 - tally.missed / tally.faults < target.recall:

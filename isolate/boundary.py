@@ -17,6 +17,10 @@ Nodes = tuple[str, ...]
 
 def name_link(s: Search, one: str, other: str, lens: Lens, *, siblings: bool = True) -> Steps[bool]:
     """Name the link of two nodes that are good with others; with `siblings`, ask whether it is their leaves'."""
+    if (s.map.order((one, other)), lens.variant) in s.ledger.passed_pairs:
+        s.shaky = True
+        s.say(f"{one} and {other} failed and passed in turn: it comes and goes, and is not the link.")
+        return False
     a, b = s.map.around((one,), (other,)), s.map.around((other,), (one,))
     if siblings and a and b:
         mates = [_mates(s, one, other), _mates(s, other, one)]
@@ -40,14 +44,44 @@ def _mates(s: Search, node: str, other: str) -> Nodes:
 def name_boundary(s: Search, left: Nodes, right: Nodes, lens: Lens) -> Steps[bool]:
     """Every crossing of two sets fails: their leaves' boundary, or one of the leaves itself."""
     a, b = s.map.around(left, right), s.map.around(right, left)
-    if a is None or b is None:
-        s.sets.append(frozenset((*left, *right)))
-        s.say(
-            f"Every crossing between {s.names(left)} and {s.names(right)} fails, each side passes by itself: "
-            "a boundary that the topology does not name."
-        )
+    if a is not None and b is not None:
+        return (yield from name_domains(s, (left, a), (right, b), lens))
+    for nodes, around, others in ((left, a, right), (right, b, left)):
+        if around is not None and (yield from fails_with_all(s, nodes, around, others, lens)):
+            return True
+    s.sets.append(frozenset((*left, *right)))
+    s.say(
+        f"Every crossing between {s.names(left)} and {s.names(right)} fails, each side passes by itself: "
+        "a boundary that the topology does not name."
+    )
+    return True
+
+
+def fails_with_all(s: Search, nodes: Nodes, around: Around, others: Nodes, lens: Lens) -> Steps[bool]:
+    """A domain against several: with two or more that fail it is the suspect, with one it is the link to that one."""
+    leaves: dict[str, list[str]] = {}
+    for node in others:
+        leaves.setdefault(s.map.leaf[node], []).append(node)
+    pairs = [(nodes[index % len(nodes)], members[0]) for index, members in enumerate(leaves.values())]
+    told: list[bool] = yield Join([_fails(s, pair, lens) for pair in pairs])
+    failing = [pair for pair, fails in zip(pairs, told, strict=True) if fails]
+    if len(failing) >= 2:
+        record_domain(s, around, f"{s.names(nodes)} fail with members of {len(failing)} others, and pass inside")
         return True
-    return (yield from name_domains(s, (left, a), (right, b), lens))
+    if len(failing) == 1:
+        one, other = failing[0]
+        end = s.map.around((other,), nodes)
+        if end is not None:
+            record_link(
+                s, (around.name, end.name), around.level, f"{one} and {other} fail together, both pass with others"
+            )
+            return True
+    return False
+
+
+def _fails(s: Search, pair: Nodes, lens: Lens) -> Steps[bool]:
+    answer: Answer = yield Ask(pair, "cross", Wish("none", lens.layers, beyond=True), lens.variant)
+    return answer.failed
 
 
 def name_domains(s: Search, one: tuple[Nodes, Around], other: tuple[Nodes, Around], lens: Lens) -> Steps[bool]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from isolate.evidence import Evidence
-from isolate.model import Case, Layer, Probe, ProbeRecord, Result
+from isolate.model import Case, Layer, Probe, ProbeRecord, Result, Variant
 from isolate.topology import Map
 
 
@@ -30,6 +30,8 @@ class Ledger:
         self.barred: set[str] = set()
         """Nodes that are nobody's partner: suspects and members of unexplained sets."""
         self.lost: dict[str, None] = {}
+        self.passed_pairs: set[tuple[tuple[str, ...], Variant]] = set()
+        """Pairs of nodes that passed together, in which variant: no link between them is at fault for good."""
         self.largest_passing = 0
         self.switch_broken = False
         self._good_by_leaf: dict[str, dict[str, None]] = {}
@@ -49,6 +51,8 @@ class Ledger:
             self.switch_broken = True
             variant = type(variant)(rail=variant.rail, traffic=variant.traffic)
         if passed and variant.rail is None:
+            if len(probe.nodes) == 2:
+                self.passed_pairs.add((probe.nodes, probe.variant))
             self.largest_passing = max(self.largest_passing, len(probe.nodes))
             for node, layers in self._map.shows(probe.nodes, variant).items():
                 self.passes[node] = self.passes.get(node, 0) + 1

@@ -19,7 +19,7 @@ def name_part(s: Search, accused: Accused) -> Steps[None]:
     """Find the layer, and the rail where rails can be chosen."""
     alone: bool | None = None
     if s.case.single_node:
-        alone = yield from fails(accused, Ask((accused.node,), "alone", alone=True))
+        alone = yield from fails(accused, Ask((accused.node,), "alone", alone=True), 2)
     if alone:
         accused.layer = "node"
         accused.evidence.append("failed alone")
@@ -70,11 +70,13 @@ def _fabric_or_node(s: Search, accused: Accused) -> Steps[None]:
         accused.evidence.append(f"{'failed' if inside else 'passed'} inside its NVLink domain")
 
 
-def fails(accused: Accused, ask: Ask) -> Steps[bool | None]:
-    """Whether the probe fails; an intermittent suspect is asked a few times. None = nobody can tell."""
-    for _ in range(_TRIES if accused.kind == "intermittent" else 1):
+def fails(accused: Accused, ask: Ask, tries: int = 1) -> Steps[bool | None]:
+    """Whether the probe fails in one of `tries`, of more for an intermittent suspect. None = nobody can tell."""
+    for number in range(_TRIES if accused.kind == "intermittent" else tries):
         answer: Answer = yield ask
         if answer.failed:
+            if number:
+                accused.kind = "intermittent"
             return True
         if not answer.passed:
             return None

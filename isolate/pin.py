@@ -255,6 +255,8 @@ def accuse(s: Search, tries: Tries, lens: Lens) -> Accused:
     s.suspects[node] = accused
     s.ledger.barred.add(node)
     s.doubtful.pop(node, None)
+    for between in [between for between in s.links if node in between]:
+        del s.links[between]  # the node itself explains why it failed with that partner
     if accused.kind == "intermittent":
         s.shaky = True
     accused.evidence.append(
@@ -297,8 +299,8 @@ def question_partner(s: Search, tries: Tries, lens: Lens) -> Steps[Pinned]:
     if len(partners) != 1:
         s.sets.append(frozenset((tries.node, *partners)))
         return "explained"
-    yield from name_link(s, tries.node, partners[0], lens)
-    return "explained"
+    named = yield from name_link(s, tries.node, partners[0], lens)
+    return "explained" if named else "cleared"
 
 
 def pin_partner(s: Search, node: str, lens: Lens) -> Steps[Pinned]:

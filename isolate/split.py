@@ -81,19 +81,19 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
     if (s.sequential or lens is SCALE_UP) and len(group) > 2 * s.least:
         return (yield from halve(s, group, lens))
     share = s.scheduler.share
-    if pins_now(s, group, lens, share):
-        verdict = yield from pin_all(s, group, lens)
-        if verdict != "cleared":
-            return verdict == "explained"
-        parts: list[Nodes] = s.map.cut(group, len(group))
-    else:
-        parts = s.map.cut(group, share, s.least)
-        found = yield from try_parts(s, parts, lens)
-        if found or s.halted:
-            return found
-    if not alone:
-        return False
-    if len(group) == 1:
+    # What comes and goes is missed once in a while: the parts of a small set run twice before more is made of it.
+    for purpose in ("split", "repeat") if 4 * len(group) <= len(s.group) else ("split",):
+        if pins_now(s, group, lens, share):
+            parts = s.map.cut(group, len(group))
+            verdict = yield from pin_all(s, group, lens)
+            if verdict != "cleared":
+                return verdict == "explained"
+        else:
+            parts = s.map.cut(group, share, s.least)
+            found = yield from try_parts(s, parts, lens, purpose)
+            if found or s.halted:
+                return found
+    if not alone or len(group) == 1:
         return False
     return (yield from reproduce(s, group, parts, lens))
 
@@ -153,7 +153,9 @@ def why_doubtful(answer: Answer) -> str:
 
 def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
     """One lane: a whole failing set allows an inference — left half passed, so the fault is in the right half."""
-    failing, parts = group, [group]
+    failing = group
+    siblings: list[Nodes] = []
+    proven = False
     while len(group) > s.least:
         left, *rest = s.map.cut(group, 2, s.least)
         if not rest:
@@ -165,11 +167,17 @@ def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
             if s.halted:
                 return False
         if answer.failed:
+            siblings.append(rest[0])
             failing = group = left
         elif answer.passed:
+            proven = True
             group = rest[0]
         else:
             break
+    while siblings and not proven:
+        # Every left half failed, so nobody is known to be good yet: the halves left over, the smallest first.
+        nearest: Answer = yield ask_part(s, siblings.pop(), lens, "split")
+        proven = nearest.passed
     verdict = yield from pin_all(s, group, lens)
     if verdict != "cleared":
         return verdict == "explained"
