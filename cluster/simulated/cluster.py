@@ -21,7 +21,7 @@ from cluster.simulated.chance import Chance
 from cluster.simulated.checks import load
 from cluster.simulated.exposure import Situation, exposure
 from cluster.simulated.layout import Layout
-from cluster.simulated.program import Collectives, NoModel
+from cluster.simulated.program import NoModel, program_of
 from cluster.simulated.spec import Fault, Simulation, TransientFault
 from cluster.simulated.sweep import Healthy
 from cluster.simulated.timeline import QUEUED_S, STARTED_S, Ending, ending, exits, peer_lines
@@ -92,7 +92,7 @@ class SimulatedCluster:
         situation = Situation(workload, self._model.layout)
         spec, faults = self._model.spec, self._model.faults
         try:
-            program = Collectives(situation, self._healthy)
+            program = program_of(situation, self._healthy)
         except (NoModel, CatalogError) as error:
             return Run(workload, RunState.LAUNCH_FAILED, str(error), started=start, ended=start)
         chance = Chance(spec.seed, workload.entry, workload.nodes, workload.attempt)

@@ -15,6 +15,7 @@ from cluster.simulated.exposure import Exposure, Situation
 from cluster.simulated.result import result_line
 from cluster.simulated.sweep import KINDS, Healthy, bus_factor, measure, seconds_of, sizes_of
 from cluster.simulated.timeline import STARTED_S
+from cluster.simulated.training import Training
 from cluster.simulated.transcript import HEADER, closing, nccl_lines, opening, table_row
 
 CLOSING_S = 0.5
@@ -42,8 +43,6 @@ class Collectives:
 
     def __init__(self, run: Situation, healthy: Healthy) -> None:
         work = run.workload
-        if work.collective not in KINDS:
-            raise NoModel(f"the simulated cluster has no model of {work.program} (entry {work.entry})")
         self._run = run
         self._sizes = sizes_of(work)
         if not self._sizes:
@@ -70,3 +69,13 @@ class Collectives:
         yield last, closing(run, rows, factor)
         if work.framework == "torch":  # nccl-tests' own binaries, which mpi entries start, end with the table
             yield last, result_line(run, rows, exposed, chance)
+
+
+def program_of(run: Situation, healthy: Healthy) -> Program:
+    """The program that the workload names. Raises `NoModel` where there is none for it."""
+    work = run.workload
+    if work.collective in KINDS:
+        return Collectives(run, healthy)
+    if "maxSteps" in work.options:
+        return Training(run, healthy.accelerator)
+    raise NoModel(f"the simulated cluster has no model of {work.program} (entry {work.entry})")

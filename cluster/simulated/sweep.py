@@ -101,7 +101,7 @@ class Healthy:
     """Bus bandwidth in GB/s of healthy machines, by size; remembered, since probes repeat their shapes."""
 
     def __init__(self, accelerator: Accelerator | None, layout: Layout) -> None:
-        self._accelerator, self._layout = accelerator, layout
+        self.accelerator, self._layout = accelerator, layout
         self._known: dict[tuple[object, ...], tuple[float, ...]] = {}
 
     def busbw(self, run: Situation, sizes: Sequence[Size]) -> tuple[float, ...]:
@@ -122,8 +122,8 @@ class Healthy:
             return 0.0
         if work.backend == "gloo":
             return GLOO_PLATEAU * size_factor("scale-up", 1, nbytes)
-        figure = self._accelerator and healthy_busbw(
-            self._accelerator,
+        figure = self.accelerator and healthy_busbw(
+            self.accelerator,
             collective=work.collective,
             layer=layer,
             nodes=nodes,
