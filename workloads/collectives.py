@@ -12,8 +12,8 @@ What the numbers mean follows nccl-tests (https://github.com/NVIDIA/nccl-tests):
 * algbw = size / time, busbw = algbw x a factor of the collective (doc/PERFORMANCE.md, "Summary");
 * `#wrong` counts the elements, over all ranks, that differ from the right result in an untimed iteration after the
   timed ones, whose input nobody has seen before (so that a stale buffer shows).
-PyTorch has all_reduce and broadcast in place only: for the out-of-place columns the input is kept in a buffer of its
-own, and putting it back is left out of the time.
+PyTorch has all_reduce and broadcast in place only. Both sides of the table then time that form; on the out-of-place
+side the checked iteration gets its input from a buffer of its own.
 
 Under the suite (CLUSTERPROOF_NODE is set) a complete run exits 0 even with wrong elements, because the result line
 carries them and the suite judges it; run by hand it exits 1. On SIGTERM a rank says which step it was in before it
@@ -90,8 +90,6 @@ class Collective:
     in_place: bool = True
     one_buffer: bool = False
     """PyTorch takes only one buffer, which holds the input before and the output after."""
-    spends_input: bool = False
-    """... and the output overwrites the input on every rank."""
     redop: str = "none"
     root: int = -1
 
@@ -142,9 +140,7 @@ def _share(n: int) -> float:
 
 
 COLLECTIVES: dict[str, Collective] = {
-    "all_reduce": Collective(
-        factor=lambda n: 2 * (n - 1) / n, run=_all_reduce, one_buffer=True, spends_input=True, redop="sum"
-    ),
+    "all_reduce": Collective(factor=lambda n: 2 * (n - 1) / n, run=_all_reduce, one_buffer=True, redop="sum"),
     "all_gather": Collective(factor=_share, run=_all_gather, output="each", pieces=True),
     "reduce_scatter": Collective(factor=_share, run=_reduce_scatter, split=True, pieces=True, redop="sum"),
     "alltoall": Collective(factor=_share, run=_alltoall, split=True, output="each", pieces=True, in_place=False),
@@ -479,41 +475,15 @@ class Bench:
         """The collective, once."""
         self.collective.run(self.dist, send, recv, self.ranks)
 
-    def seconds(self, send: Tensor, recv: Tensor, restore: bool) -> float:
+    def seconds(self, send: Tensor, recv: Tensor) -> float:
         """Mean time of one iteration on this rank."""
         self.dist.barrier()
         self.sync()
-        if restore and self.device.type == "cuda":
-            return self._restored_on_gpu(send, recv)
-        if restore:
-            return self._restored_on_cpu(send, recv)
         start = time.perf_counter()
         for _ in range(self.args.iters):
             self.run(send, recv)
         self.sync()
         return (time.perf_counter() - start) / int(self.args.iters)
-
-    def _restored_on_cpu(self, send: Tensor, recv: Tensor) -> float:
-        spent = 0.0
-        for _ in range(self.args.iters):
-            recv.copy_(send)
-            start = time.perf_counter()
-            self.run(send, recv)
-            spent += time.perf_counter() - start
-        return spent / int(self.args.iters)
-
-    def _restored_on_gpu(self, send: Tensor, recv: Tensor) -> float:
-        """Events on the stream, so that iterations follow each other without waiting for the host."""
-        event = self.torch.cuda.Event
-        marks = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(self.args.iters)]
-        for before, after in marks:
-            recv.copy_(send)
-            before.record()
-            self.run(send, recv)
-            after.record()
-        self.sync()
-        spent_ms = sum(float(before.elapsed_time(after)) for before, after in marks)
-        return spent_ms / 1e3 / len(marks)
 
     def wrong(self, send: Tensor, recv: Tensor, nbytes: int) -> int:
         """Run once with fresh data and count this rank's wrong elements."""
@@ -541,7 +511,7 @@ class Bench:
         recv.zero_()
         for _ in range(self.args.warmup if cycle == 0 else 0):
             self.run(send, recv)
-        spent = self.seconds(send, recv, restore=self.collective.spends_input and not in_place)
+        spent = self.seconds(send, recv)
         wrong = self.wrong(send, recv, this.nbytes)
         own = self.torch.tensor([spent * 1e6, wrong], dtype=self.torch.float64, device=self.device)
         everyone = self.torch.empty(2 * self.ranks.world, dtype=self.torch.float64, device=self.device)
