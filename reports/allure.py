@@ -27,6 +27,7 @@ from allure_commons.model2 import (
 from reports import attachments, words
 from reports.failure import failure_text
 from reports.record import CaseRecord, IsolationRecord, ProbeRecord
+from reports.spending import first_end
 from reports.text import fold, plural
 
 STATUSES = {
@@ -120,10 +121,9 @@ def steps(case: CaseRecord, origin: int) -> Iterator[TestStepResult]:
     """The first run, then every probe under its round, then what follows from them."""
     if case.started is None:
         return
-    ran = sum(getattr(case.durations, phase) for phase in type(case.durations).model_fields)
     value, unit = words.deciding(case)
     first = f"run on {plural(len(case.nodes), 'node')}: {words.figure(value, case.expected, unit) or 'no measurement'}"
-    end = case.started + ran if ran else (case.ended or case.started)
+    end = first_end(case)
     yield _step(first, STATUSES[case.verdict], _ms(origin, case.started), _ms(origin, end))
     if case.isolation is not None:
         yield from _rounds(case.isolation, origin, _ms(origin, end))

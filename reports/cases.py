@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster import Run
+from cluster import RankExit, Run, RunState
 from criteria import Check, Verdict
 from reports.record import (
     CaseRecord,
@@ -23,6 +23,7 @@ from reports.record import (
     MeasurementRecord,
 )
 
+MOST_RANKS = 256
 UNDECIDED = frozenset({"not-reproduced", "inconclusive"})
 """Verdicts of an isolation that leave the failure of the case unexplained."""
 
@@ -120,8 +121,17 @@ def criterion(check: Check) -> Criterion:
 
 
 def evidence(run: Run) -> list[Evidence]:
-    """The ranks that did not end well, first to fail first; the log's tail of a node with its first such rank."""
-    bad = sorted((each for each in run.exits if each.code != 0), key=lambda each: (each.code is None, each.at))
+    """The ranks that did not end well, first to fail first; the log's tail of a node with its first such rank.
+
+    Ranks that were only still running when we ended the run are evidence of a stall, one a node; where the run was
+    ended for another reason they are none. Of thousands of failed ranks the first `MOST_RANKS` are kept.
+    """
+    failed = sorted((each for each in run.exits if each.code not in {0, None}), key=lambda each: each.at)
+    running: dict[str, RankExit] = {}
+    for each in run.exits if run.state in {RunState.STALLED, RunState.TIMED_OUT} else ():
+        if each.code is None:
+            running.setdefault(each.node, each)
+    bad = [*failed, *running.values()][:MOST_RANKS]
     tails = dict(run.tails)
     return [
         Evidence(

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from reports import canvas, words
 from reports.record import CaseRecord, IsolationRecord, ProbeRecord
+from reports.spending import first_end
 from reports.text import number
 
 MOST_ROWS = 40
@@ -32,8 +33,7 @@ def _draw(case: CaseRecord, found: IsolationRecord, timed: Sequence[ProbeRecord]
     position = {name: index for index, name in enumerate(nodes)}
     took = max(probe.ended or 0.0 for probe in timed) - min(case.started or 0.0, timed[0].started or 0.0)
     if case.started is not None:
-        ran = sum(getattr(case.durations, phase) for phase in type(case.durations).model_fields)
-        first = (case.started, case.started + ran if ran else min(probe.started or 0.0 for probe in timed))
+        first = (case.started, first_end(case))
         _bar(plot, position, case.nodes, first, outcome="failed", value=case.value, took=took)
     for probe in timed:
         when = (probe.started or 0.0, probe.ended or 0.0)

@@ -31,6 +31,11 @@ GRAVITY: tuple[NodeVerdict, ...] = (
 UNPROVEN_REASONS = frozenset({"NoMeasurement", "Lost"})
 """Reasons for which even a case of a single node accuses nobody: nothing was measured."""
 
+SHOWN = "busBandwidthGBps"
+"""Kept for every node, judged or not."""
+NO_FIGURES = frozenset({"wrong"})
+"""Checked always, and nothing that a node is better or worse at."""
+
 _RANK = {verdict: rank for rank, verdict in enumerate(GRAVITY)}
 
 
@@ -106,15 +111,20 @@ def findings(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
 
 
 def figures(case: CaseRecord) -> Iterator[tuple[str, str, float, str]]:
-    """(node, metric, value, unit) of every run of a case that the node took part in, as `entry/metric`."""
-    if case.measurement is not None:
+    """(node, metric, value, unit) of every whole run of a case that the node took part in, as `entry/metric`.
+
+    Probes of one node or of one rail measure something else (NVLink, a single NIC): they are left out.
+    """
+    if case.measurement is not None and case.measurement.complete:
+        judged = {check.metric for check in case.criteria} | {SHOWN}
         for metric, figure in case.measurement.metrics.items():
-            for name in case.nodes:
+            for name in case.nodes if metric in judged - NO_FIGURES else ():
                 yield name, f"{case.entry}/{metric}", figure.value, figure.unit
     for probe in case.isolation.probes if case.isolation is not None else ():
-        if probe.value is not None and probe.outcome in {"passed", "failed"} and not probe.variant:
+        alike = len(probe.nodes) > 1 and not probe.variant
+        if probe.value is not None and probe.outcome in {"passed", "failed"} and alike:
             for name in probe.nodes:
-                yield name, f"{case.entry}/busBandwidthGBps", probe.value, probe.unit
+                yield name, f"{case.entry}/{SHOWN}", probe.value, probe.unit
 
 
 def _isolated(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:

@@ -8,37 +8,24 @@ has no box characters, the same text comes plain.
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from reports import words
-from reports.record import CaseRecord, IsolationRecord, ProbeRecord, Record
-from reports.text import duration, fold, number, one_line, plural, size
+from reports.record import Record
+from reports.terminal_cases import case_table
+from reports.terminal_tree import isolation_tree
+from reports.text import STYLES, duration, fold, number, one_line, plural
 
-STYLES = {
-    "passed": "green",
-    "failed": "bold red",
-    "error": "magenta",
-    "inconclusive": "yellow",
-    "skipped": "dim",
-    "unclear": "yellow",
-    "invalid": "dim",
-    "PASSED": "bold green",
-    "FAILED": "bold red",
-    "INCOMPLETE": "bold yellow",
-}
-MOST_ROWS = 14
 MOST_FINDINGS = 10
 MOST_TREES = 2
-MOST_PROBES = 3
-"""Probes of one round and outcome that are drawn one by one."""
-MOST_ROUNDS = 7
 ASCII = str.maketrans("–…×·│├└─", "-~x||+`-")
 
 
@@ -58,24 +45,24 @@ def summary(
         emoji=False,
         legacy_windows=False,
     )
-    console.print(Group(*_parts(record, files)))
+    console.print(Group(*_parts(record, files, console.width)))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return text.translate(ASCII) if ascii_only else text
 
 
-def _parts(record: Record, files: Sequence[str]) -> Iterator[RenderableType]:
+def _parts(record: Record, files: Sequence[str], width: int) -> Iterator[RenderableType]:
     yield _title(record)
     if record.cases:
         yield Text()
-        yield _indented(_cases(record))
-    yield from _section("findings", list(_findings(record)))
-    trees = [_tree(case.id, case.isolation) for case in record.cases if case.isolation is not None]
+        yield from case_table(record.cases, width)
+    yield from _section("findings", list(_findings(record)), width)
+    trees = [isolation_tree(case.id, case.isolation) for case in record.cases if case.isolation is not None]
     for tree in trees[:MOST_TREES]:
         yield Text()
-        yield _indented(tree)
+        yield Padding(tree, (0, 0, 0, 2))
     if len(trees) > MOST_TREES:
         yield Text(f"  {len(trees) - MOST_TREES} more isolations are in report.json")
-    yield from _section("not tested", list(_untested(record)))
+    yield from _section("not tested", list(_untested(record)), width)
     if footer := list(_footer(record, files)):
         yield Text("\n" + "\n".join(f"  {line}" for line in footer), style="dim")
 
@@ -90,51 +77,6 @@ def _title(record: Record) -> Text:
     if record.run_state not in {"finished", "running"}:
         facts.append(f"stopped early: {record.run_state}")
     return title.append("  " + " · ".join(facts))
-
-
-def _cases(record: Record) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("case", no_wrap=True, overflow="ellipsis")
-    table.add_column("result", no_wrap=True)
-    for heading in ("nodes", "busbw", "expected", "floor", "at size", "time"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    groups: dict[tuple[str, str], list[CaseRecord]] = {}
-    for case in record.cases:
-        groups.setdefault((case.entry, case.scale), []).append(case)
-    # Failures first where not all rows fit: nobody reads a screen of green to find the red line below it.
-    shown = list(groups.items())
-    if len(shown) > MOST_ROWS:
-        shown = sorted(shown, key=lambda each: not any(case.failing for case in each[1]))[:MOST_ROWS]
-    for (entry, scale), cases in shown:
-        table.add_row(*_row(f"{entry} {scale}".strip(), cases))
-    if len(groups) > MOST_ROWS:
-        table.add_row(f"… {len(groups) - MOST_ROWS} more in report.json", "")
-    return table
-
-
-def _row(name: str, cases: list[CaseRecord]) -> Iterator[str | Text]:
-    counts = Counter(case.verdict for case in cases)
-    yield name
-    result = Text()
-    for verdict, count in sorted(counts.items(), key=lambda each: each[0] == "passed"):
-        result.append(", " if result else "")
-        result.append(f"{count} {verdict}" if len(cases) > 1 else verdict, STYLES[verdict])
-    yield result
-    yield words.extremes([float(len(case.nodes)) for case in cases if case.nodes])
-    figures = [words.deciding(case) for case in cases]
-    unit = next((unit for value, unit in figures if value is not None), "")
-    yield f"{words.extremes([value for value, _ in figures if value is not None])} {unit}".strip()
-    yield words.extremes([case.expected for case in cases if case.expected is not None])
-    yield words.extremes([floor for case in cases if (floor := words.floor(case)) is not None])
-    sizes = {
-        max((row.size for table in case.measurement.tables for row in table.rows), default=0)
-        for case in cases
-        if case.measurement is not None
-    } - {0}
-    yield size(max(sizes)) if sizes else "–"
-    starts = [case.started for case in cases if case.started is not None]
-    ends = [case.ended for case in cases if case.ended is not None]
-    yield duration(max(ends) - min(starts)) if starts and ends else "–"
 
 
 def _findings(record: Record) -> Iterator[tuple[str, str]]:
@@ -175,7 +117,7 @@ def _untested(record: Record) -> Iterator[tuple[str, str]]:
     yield from ((fold(names, 3), reason) for reason, names in by_reason.items())
 
 
-def _section(title: str, lines: list[tuple[str, str]]) -> Iterator[RenderableType]:
+def _section(title: str, lines: list[tuple[str, str]], width: int) -> Iterator[RenderableType]:
     if not lines:
         return
     yield Text()
@@ -183,52 +125,14 @@ def _section(title: str, lines: list[tuple[str, str]]) -> Iterator[RenderableTyp
     # Not a table: rich would squeeze the names to make room for the reasons, and the names are the point.
     widest = min(36, max(len(what) for what, _ in lines[:MOST_FINDINGS]))
     for what, why in lines[:MOST_FINDINGS]:
+        # A reason may take a second line where the terminal is narrow, never a third.
+        wrapped = wrap(why, max(20, width - widest - 6), max_lines=2, placeholder=" …") or [""]
         line = Text("    ", no_wrap=True, overflow="ellipsis")
-        yield line.append(f"{what:{widest}}", "bold" if title == "findings" else "").append(f"  {why}")
+        line.append(f"{what:{widest}}", "bold" if title == "findings" else "")
+        yield line.append(f"  {wrapped[0]}")
+        yield from (Text(" " * (widest + 6) + more) for more in wrapped[1:])
     if len(lines) > MOST_FINDINGS:
         yield Text(f"    … {len(lines) - MOST_FINDINGS} more in report.json")
-
-
-def _tree(case_id: str, found: IsolationRecord) -> Tree:
-    tree = Tree(Text(words.isolation_title(case_id, found), style="bold"), guide_style="dim")
-    rounds: dict[int, list[ProbeRecord]] = {}
-    for probe in found.probes:
-        rounds.setdefault(probe.round, []).append(probe)
-    numbers = sorted(rounds)
-    left_out = len(numbers) - MOST_ROUNDS
-    for number_ in numbers if left_out <= 0 else [*numbers[:2], *numbers[2 - MOST_ROUNDS :]]:
-        probes = rounds[number_]
-        purposes = ", ".join(dict.fromkeys(probe.purpose for probe in probes if probe.purpose))
-        branch = tree.add(Text(f"round {number_}  {purposes}".rstrip()))
-        for line in _probes(probes):
-            branch.add(line)
-        if left_out > 0 and number_ == numbers[1]:
-            tree.add(Text(f"… {plural(left_out, 'more round')}"))
-    conclusion = found.headline or found.verdict
-    if found.certified_rest is not None:
-        conclusion = f"{conclusion}; {words.certified_line(found.certified_rest)}"
-    tree.add(Text(one_line(conclusion), style="bold", no_wrap=True, overflow="ellipsis"))
-    return tree
-
-
-def _probes(probes: Iterable[ProbeRecord]) -> Iterator[Text]:
-    by_outcome: dict[str, list[ProbeRecord]] = {}
-    for probe in probes:
-        by_outcome.setdefault(probe.outcome, []).append(probe)
-    for outcome in ("failed", "unclear", "invalid", "passed"):
-        same = by_outcome.get(outcome, [])
-        most = MOST_PROBES if outcome == "failed" or len(same) == 1 else 0
-        for probe in same[:most]:
-            yield _probe_text(outcome, words.probe_line(probe))
-        if rest := same[most:]:
-            values = [probe.value for probe in rest if probe.value is not None]
-            unit = rest[0].unit
-            figures = f", {words.extremes(values)} {unit}".rstrip() if values else ""
-            yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{figures}")
-
-
-def _probe_text(outcome: str, line: str) -> Text:
-    return Text(no_wrap=True, overflow="ellipsis").append(f"{outcome:8}", STYLES[outcome]).append(line)
 
 
 def _footer(record: Record, files: Sequence[str]) -> Iterator[str]:
@@ -243,8 +147,6 @@ def _footer(record: Record, files: Sequence[str]) -> Iterator[str]:
     if parts:
         yield "used: " + " · ".join(parts)
     if files:
-        yield "written: " + ", ".join(files)
-
-
-def _indented(what: RenderableType, by: int = 2) -> Padding:
-    return Padding(what, (0, 0, 0, by))
+        folder = os.path.commonpath([Path(file).parent for file in files])
+        names = ", ".join(os.path.relpath(file, folder or ".") for file in files)
+        yield f"written to {folder}: {names}" if folder else f"written: {names}"

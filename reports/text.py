@@ -13,6 +13,20 @@ import re
 # reader sees), and the two code points that XML 1.0 forbids.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
+STYLES = {
+    "passed": "green",
+    "failed": "bold red",
+    "error": "magenta",
+    "inconclusive": "yellow",
+    "skipped": "dim",
+    "unclear": "yellow",
+    "invalid": "dim",
+    "PASSED": "bold green",
+    "FAILED": "bold red",
+    "INCOMPLETE": "bold yellow",
+}
+"""Verdicts, outcomes and results as the terminal colours them."""
+
 
 def printable(text: object) -> str:
     r"""`text` with control characters written as `\x1b` or `\u202e`; CR LF and lone CR become a new line."""

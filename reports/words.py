@@ -99,10 +99,11 @@ def certified_line(rest: CertifiedRest) -> str:
 
 def probe_line(probe: ProbeRecord) -> str:
     """A probe in a line: on what, with which outcome, what it told."""
-    parts = [fold(probe.nodes, 4), probe.variant, figure(probe.value, probe.expected, probe.unit)]
-    if probe.reason and probe.outcome != "passed":
-        parts.append(probe.reason)
-    return one_line("; ".join(text for text in [*parts, probe.told] if text))
+    # Where there is a figure it says all; else the reason, or what the planner made of it.
+    said = figure(probe.value, probe.expected, probe.unit) or probe.reason or probe.told
+    if probe.value is not None and probe.reason not in {"", "ThresholdViolation"}:
+        said += f", {probe.reason}"
+    return one_line("; ".join(text for text in [fold(probe.nodes, 3), probe.variant, said] if text))
 
 
 def criterion_line(check: Criterion) -> str:

@@ -22,6 +22,7 @@ from reports.certificate import certificate_html, certificate_md
 from reports.junit import nodes_xml
 from reports.nodes import NodeLedger
 from reports.record import CaseRecord, Part, Record, RunState
+from reports.spending import Spending
 from reports.verdict import because
 
 REPORT = "report.json"
@@ -55,6 +56,7 @@ class Writer:
         self.directory = directory
         self._head = head
         self._ledger = NodeLedger(nodes)
+        self._spending = Spending()
         self._cases: list[CaseRecord] = list(head.cases)
         self._projections = projections
         self._clock = clock
@@ -64,7 +66,7 @@ class Writer:
         self._next = 0.0
         self._closed = False
         for case in self._cases:
-            self._ledger.add(case)
+            self._take(case)
         directory.mkdir(parents=True, exist_ok=True)
         self._write()
 
@@ -72,7 +74,13 @@ class Writer:
     def record(self) -> Record:
         """The record as it stands."""
         with self._lock:
-            body = self._head.model_copy(update={"nodes": self._ledger.records(), "cases": list(self._cases)})
+            grown = {
+                "nodes": self._ledger.records(),
+                "cases": list(self._cases),
+                "budget": self._spending.budget(self._head.budget),
+                "versions": self._spending.versions(self._head.versions),
+            }
+            body = self._head.model_copy(update=grown)
             outcome, reasons = because(body)
             return body.model_copy(update={"result": outcome, "because": reasons})
 
@@ -80,7 +88,7 @@ class Writer:
         """Add a finished case."""
         with self._lock:
             self._cases.append(case)
-            self._ledger.add(case)
+            self._take(case)
             self._soon()
 
     def update(self, **parts: Any) -> None:
@@ -104,6 +112,10 @@ class Writer:
             for name, project in FINAL.items():
                 replace(self.directory / name, project(record, digest))
             return record
+
+    def _take(self, case: CaseRecord) -> None:
+        self._ledger.add(case)
+        self._spending.add(case)
 
     def _soon(self) -> None:
         if self._closed:

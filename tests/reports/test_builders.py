@@ -139,10 +139,9 @@ def test_ranks_that_failed_are_evidence_with_their_last_lines() -> None:
         events=(NodeEvent("n2", "health", "Xid 79", 4.0),),
     )
     case = build(run=run)
-    assert [(each.rank, each.exit_code, each.tail) for each in case.evidence] == [
-        (9, -9, "the end\\x1b[0m"),
-        (8, None, ""),
-    ]
+    assert [(each.rank, each.exit_code, each.tail) for each in case.evidence] == [(9, -9, "the end\\x1b[0m")]
+    stalled = build(run=replace(run, state=RunState.STALLED))
+    assert [(each.rank, each.exit_code) for each in stalled.evidence] == [(9, -9), (8, None)]
     assert case.events[0].message == "Xid 79"
 
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_allure() is None, reason
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     folder = tmp_path / "allure-results"
-    logger = AllureFileLogger(str(folder))
+    logger = AllureFileLogger(str(folder))  # type: ignore[no-untyped-call]
     allure_commons.plugin_manager.register(logger)
     for number, case in enumerate(cases()):
         result = Result(uuid=str(number), name="test_case", fullName="suites#test_case", start=10**12, stop=10**12)
@@ -42,7 +42,7 @@ def generate(results: Path, config: str) -> Path:
 
 def test_failures_are_grouped_by_suspects_and_no_case_is_a_retry_of_another(results: Path) -> None:
     page = generate(results, CONFIG.read_text(encoding="utf-8").replace("singleFile: true", "singleFile: false"))
-    (categories,) = page.glob("**/widgets/**/categories.json")
+    categories = next(page.glob("**/widgets/**/categories.json"))
     nodes = json.loads(categories.read_text(encoding="utf-8"))["nodes"].values()
     assert "suspects: gpu-node-07, gpu-node-12" in {node["name"] for node in nodes}
     shown = [json.loads(path.read_text(encoding="utf-8")) for path in page.glob("**/data/test-results/*.json")]
