@@ -32,14 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     code = 0
     for name in options.files:
-        measurement = _measure(name, formats)
+        measurement = measure_file(name, formats)
         if not measurement.complete:
             code = 3
         print(json.dumps(measurement.to_json(), ensure_ascii=True, allow_nan=False))
     return code
 
 
-def _measure(name: str, formats: Sequence[LogFormat]) -> Measurement:
+def measure_file(name: str, formats: Sequence[LogFormat] | None = None) -> Measurement:
+    """Read one file (or `-`) in constant memory; a file that cannot be opened is a measurement that says so."""
     try:
         if name == "-":
             return read(_pieces(sys.stdin.buffer), file=name, formats=formats)

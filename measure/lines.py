@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-BLOCK = 1 << 21
+BLOCK = 1 << 18
 """Bytes read at once: large enough that per-block work is cheap, small enough to stay in the cache."""
 LONGEST_LINE = 1 << 24
 """A line longer than this is no log line (16 MiB hold the final JSON line of about 100,000 ranks); it is dropped."""

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 from measure import nccl_warn
@@ -46,6 +46,8 @@ _MATRIX_ROW = re.compile(r"^\s*(?:Broadcast|Reduce|AllGather|ReduceScatter|AllRe
 _GDR_OFF = re.compile(r"GPU Direct RDMA Disabled|GPUDirect RDMA (?:is )?(?:disabled|not)")
 _GDR_ON = re.compile(r"GPU Direct RDMA Enabled")
 _ALGORITHM = re.compile(r"\b(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)")
+_HEAD = re.compile(r"(?:^|[ :>])([\w.-]+):(\d+)$")
+_MAX_HEADS: Final = 200_000
 _ENOUGH: Final = 3
 """Sightings of a transport after which another one says nothing new."""
 
@@ -89,6 +91,8 @@ class NcclInfo:
         self._draft = draft
         self._facts = _Facts()
         self._hosts: dict[str, set[str]] = {}
+        self._written: Counter[str] = Counter()
+        self._heads: dict[bytes, tuple[str, str]] = {}
         self._ranks: dict[tuple[str, str], int] = {}
         self._guesses: dict[tuple[str, str], int] = {}
         self._seen_ranks: set[int] = set()
@@ -129,8 +133,21 @@ class NcclInfo:
             return self._take_version(version)
         return PASS
 
-    def host(self, host: str, process: str) -> None:
-        """A host that writes lines itself (also called for lines whose message says nothing new)."""
+    def sample(self, lines: list[bytes]) -> bool:
+        """Note who writes in a block, also in lines that say nothing new; True where someone new was found."""
+        known = len(self._heads)
+        for head, count in Counter(_head(raw) for raw in lines if b" NCCL " in raw).items():
+            seen = self._heads.get(head)
+            if seen is None and len(self._heads) < _MAX_HEADS:
+                match = _HEAD.search(head.decode("utf-8", "replace"))
+                self._heads[head] = seen = (match.group(1), match.group(2)) if match else ("", "")
+            if seen and seen[0]:
+                self._host(*seen, count)
+        return len(self._heads) > known
+
+    def _host(self, host: str, process: str, lines: int = 1) -> None:
+        """A host that writes lines itself."""
+        self._written[host] += lines
         processes = self._hosts.setdefault(host, set())
         if len(processes) < 4096:
             processes.add(process)
@@ -139,7 +156,7 @@ class NcclInfo:
         host, process, thread, _, where, level, text = match.groups()
         self._lines += 1
         if known_host:
-            self.host(host, process)
+            self._host(host, process)
         if level == "WARN":
             self._warnings.setdefault(_Warning(host, process, thread or process, where or "", text.strip()))
             self._who(host, process, text)
@@ -265,14 +282,18 @@ class NcclInfo:
             draft.nodes = facts.nodes or (len(draft.hosts) if everyone else None)
 
     def _write_hosts(self) -> None:
+        """All hosts but those that are a name with a piece torn off or glued on: the same process has another name."""
+        by_process: dict[str, list[str]] = {}
         for host, processes in self._hosts.items():
-            # 'e-w02' behind a tear is the end of 'node-w02' when the same process writes under the longer name.
-            longer = [
-                other
-                for other in self._hosts
-                if other != host and other.endswith(host) and processes <= self._hosts[other]
-            ]
-            if not longer:
+            for process in processes:
+                by_process.setdefault(process, []).append(host)
+        torn: set[str] = set()
+        for names in by_process.values():
+            for one, other in combinations(names, 2):
+                if one.endswith(other) or other.endswith(one):
+                    torn.add(min(one, other, key=lambda name: self._written[name]))
+        for host in self._hosts:
+            if host not in torn:
                 self._draft.hosts.setdefault(host)
 
     def _write_errors(self) -> None:
@@ -357,6 +378,11 @@ class NcclInfo:
             return any(name.startswith("NET/Socket") for name in nets)
         several = self._facts.nodes > 1 or len(self._draft.hosts) > 1
         return plugin == "Socket" and several
+
+
+def _head(raw: bytes) -> bytes:
+    """`host:process` of a raw line, with what a launcher glued in front of it, without time stamps."""
+    return raw[: raw.find(b" [")].rpartition(b":")[0].rpartition(b" ")[2]
 
 
 def _last_message(body: str) -> str:

@@ -43,6 +43,12 @@ READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (
 """All formats, in the order in which they are asked and finish."""
 _DIGITS: Final = b"0123456789abcdef"
 _MAX_SHAPES: Final = 50_000
+_ENOUGH: Final = 16
+"""Lines of one shape that are read before the shape is skipped: whoever writes it is then known in a small log."""
+_LOOK_ON: Final = 8
+"""Blocks that are searched for the names of writers after the last new one was found, and at the beginning."""
+_LOOK_EVERY: Final = 32
+"""Of the other blocks, one in so many is searched."""
 
 
 def read(
@@ -76,28 +82,44 @@ class _Reading:
         self.events = Events(self.draft)
         self.readers: list[Reader] = [make(self.draft) for make in READERS]
         self.readers.append(TrainingLogs(self.draft, formats))
+        self.writers = next(reader for reader in self.readers if isinstance(reader, NcclInfo))
         self.boring: set[bytes] = set()
         self.generation = 0
+        self.seen: dict[bytes, int] = {}
         self.any = False
-        self.ended = True
+        self.blocks = 0
+        self.look_until = _LOOK_ON
 
     def block(self, block: bytes, whole: bool) -> None:
         """All lines of a block; `whole` is False where its last line has no end."""
-        lines = block.split(b"\n")
-        shapes = block.translate(None, _DIGITS).split(b"\n")
-        if whole:
-            lines.pop()
-            shapes.pop()
         self.any = True
-        if not self.draft.holds and self.boring.issuperset(shapes):
+        shapes = block.translate(None, _DIGITS).split(b"\n")
+        fresh = set(shapes) - self.boring
+        self.blocks += 1
+        sampled = self.blocks <= self.look_until or self.blocks % _LOOK_EVERY == 0
+        if not (fresh or self.draft.holds or sampled):
             return
+        lines = block.split(b"\n")
         last = len(lines) - 1
-        boring = self.boring
-        for at, (raw, shape) in enumerate(zip(lines, shapes, strict=True)):
-            if shape in boring and not self.draft.holds:
-                continue
-            self._line(raw, shape, whole or at < last)
-        self.ended = whole
+        if sampled and self.writers.sample(lines):
+            self.look_until = self.blocks + _LOOK_ON
+        wanted = [at for at, shape in enumerate(shapes) if shape in fresh]
+        generation = self.generation
+        for at in [] if self.draft.holds else wanted:
+            if shapes[at] not in self.boring:
+                self._line(lines[at], shapes[at], whole or at < last)
+                if self.draft.holds or self.generation != generation:
+                    self._every_line(lines, shapes, at + 1, whole)
+                    return
+        if self.draft.holds:
+            self._every_line(lines, shapes, 0, whole)
+
+    def _every_line(self, lines: list[bytes], shapes: list[bytes], start: int, whole: bool) -> None:
+        """The rest of a block line by line: what is skipped may change at any of them."""
+        last = len(lines) - 1
+        for at in range(start, len(lines)):
+            if self.draft.holds or shapes[at] not in self.boring:
+                self._line(lines[at], shapes[at], whole or at < last)
 
     def _line(self, raw: bytes, shape: bytes, whole: bool) -> None:
         line = parse(raw, whole)
@@ -105,8 +127,15 @@ class _Reading:
         if self.generation != self.draft.generation:
             self.generation = self.draft.generation
             self.boring.clear()
-        if wanted != FACT and len(self.boring) < _MAX_SHAPES:
+            self.seen.clear()
+        if wanted == FACT:
+            return
+        times = self.seen.get(shape, 0) + 1
+        if times >= _ENOUGH and len(self.boring) < _MAX_SHAPES:
             self.boring.add(shape)
+            self.seen.pop(shape, None)
+        elif len(self.seen) < _MAX_SHAPES:
+            self.seen[shape] = times
 
     def _feed(self, line: Line) -> int:
         event = self.events.feed(line)
