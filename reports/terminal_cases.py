@@ -21,6 +21,7 @@ LEFT = frozenset({"case", "result"})
 DISPENSABLE = ("at size", "time", "floor", "expected", "nodes")
 """What a narrow terminal does without, first to go first."""
 GAP = "  "
+NOTHING = "–"
 
 
 def case_table(cases: Sequence[CaseRecord], width: int) -> Iterator[Text]:
@@ -43,12 +44,13 @@ def case_table(cases: Sequence[CaseRecord], width: int) -> Iterator[Text]:
 
 
 def _fitting(rows: Sequence[dict[str, Text]], width: int) -> list[str]:
-    columns = list(COLUMNS)
+    columns = [name for name in COLUMNS if any(row[name].plain != NOTHING for row in rows)]
     for name in (*DISPENSABLE, ""):
         needed = sum(max(len(each), *(len(row[each]) for row in rows)) + len(GAP) for each in columns)
         if needed <= width or not name:
             break
-        columns.remove(name)
+        if name in columns:
+            columns.remove(name)
     return columns
 
 
@@ -71,8 +73,8 @@ def _row(name: str, cases: Sequence[CaseRecord]) -> dict[str, Text]:
         "busbw": f"{words.extremes([value for value, _ in figures])} {figures[0][1] if figures else ''}".strip(),
         "expected": words.extremes([case.expected for case in cases if case.expected is not None]),
         "floor": words.extremes([floor for case in cases if (floor := words.floor(case)) is not None]),
-        "at size": size(max(sizes)) if any(sizes) else "–",
-        "time": duration(max(ends) - min(starts)) if starts and ends else "–",
+        "at size": size(max(sizes)) if any(sizes) else NOTHING,
+        "time": duration(max(ends) - min(starts)) if starts and ends else NOTHING,
     }
     return {"case": Text(name), "result": _result(cases), **{column: Text(cell) for column, cell in cells.items()}}
 

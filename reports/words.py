@@ -21,10 +21,11 @@ def figure(value: float | None, expected: float | None, unit: str) -> str:
 
 
 def deciding(case: CaseRecord) -> tuple[float | None, str]:
-    """The figure a case is shown with and its unit: the deciding one, else the bus bandwidth that was measured."""
+    """The figure a case is shown with and its unit: the deciding one, else the bus bandwidth of a whole run."""
     if case.value is not None:
         return case.value, case.unit
-    if case.measurement is not None and (found := case.measurement.metrics.get("busBandwidthGBps")):
+    whole = case.measurement is not None and case.measurement.complete
+    if case.measurement is not None and whole and (found := case.measurement.metrics.get("busBandwidthGBps")):
         return found.value, found.unit
     return None, ""
 

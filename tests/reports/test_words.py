@@ -52,14 +52,14 @@ def test_the_failure_text_begins_with_the_message_and_holds_the_evidence() -> No
 
 
 def test_the_summary_names_suspects_figures_rest_and_what_was_not_tested() -> None:
-    shown = summary(story(), width=140, files=["results/report.json"])
+    shown = summary(story(), width=140, files=["results/report.json", "results/junit.xml"])
     for part in (
         "clusterproof FAILED",
         "gpu-node-07  ThresholdViolation; 186 of 389 GB/s; fabric, rail 3",
         "gpu-node-12  HardwareFailureDetected; node; condition GpuUnhealthy",
         "the other 6 nodes passed together, 387.4 of 389 GB/s",
         "gpu-node-13  cordoned",
-        "results/report.json",
+        "written to results: report.json, junit.xml",
         "187 GB/s",
     ):
         assert part in shown
