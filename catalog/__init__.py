@@ -8,6 +8,7 @@ from catalog.bounds import fabric_bound, scale_up_bound
 from catalog.checking import Strict, check, parse_yaml, read_yaml
 from catalog.entry import Entry, Option, Threshold
 from catalog.errors import CatalogError, nearest
+from catalog.explanation import Cause, Explanation
 from catalog.healthy import Figure, Group, derive, healthy_busbw, size_factor
 from catalog.loading import Catalog, load
 from catalog.network import ExpectedNetwork
@@ -18,8 +19,10 @@ __all__ = [
     "Accelerator",
     "Catalog",
     "CatalogError",
+    "Cause",
     "Entry",
     "ExpectedNetwork",
+    "Explanation",
     "Figure",
     "FigureRow",
     "Group",

@@ -17,6 +17,7 @@ from catalog.checking import Strict, check, read_yaml
 from catalog.describing import describe
 from catalog.entry import Entry
 from catalog.errors import CatalogError, listing, suggestion
+from catalog.explanation import Explanation
 from catalog.network import ExpectedNetwork
 from catalog.profile import Profile
 
@@ -32,6 +33,7 @@ class CatalogFile(Strict):
     accelerators: tuple[Accelerator, ...] = ()
     networks: tuple[ExpectedNetwork, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
 
 
 class _Named(Protocol):
@@ -50,6 +52,7 @@ class Catalog:
     accelerators: Mapping[str, Accelerator]
     networks: Mapping[str, ExpectedNetwork]
     profiles: Mapping[str, Profile]
+    explanations: Mapping[str, Explanation]
     origins: Mapping[str, str]
     """`entry nccl-all-reduce` → the file it came from."""
 
@@ -117,13 +120,15 @@ def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
     accelerators: dict[str, Accelerator] = {}
     networks: dict[str, ExpectedNetwork] = {}
     profiles: dict[str, Profile] = {}
+    explanations: dict[str, Explanation] = {}
     origins: dict[str, str] = {}
     for where, content in files:
         _add(entries, content.entries, "entry", where, origins)
         _add(accelerators, content.accelerators, "accelerator", where, origins)
         _add(networks, content.networks, "network", where, origins)
         _add(profiles, content.profiles, "profile", where, origins)
-    return Catalog(entries, accelerators, networks, profiles, origins)
+        _add(explanations, content.explanations, "explanation", where, origins)
+    return Catalog(entries, accelerators, networks, profiles, explanations, origins)
 
 
 def _add(into: dict[str, Item], items: Iterable[Item], what: str, where: str, origins: dict[str, str]) -> None:

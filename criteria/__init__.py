@@ -3,6 +3,8 @@
 A verdict names the metric, the value, the expectation, where it came from and the margin. It fails closed.
 """
 
+from criteria.explain import Advice, explain
+from criteria.history import Baseline
 from criteria.judge import Judge
 from criteria.metrics import METRICS, Metric, metrics
 from criteria.model import (
@@ -18,9 +20,13 @@ from criteria.model import (
     Verdict,
 )
 from criteria.peers import Outlier, Peers
+from criteria.proposal import Sample, profile_yaml, propose_profile
+from criteria.training import goodput, stalled_after
 
 __all__ = [
     "METRICS",
+    "Advice",
+    "Baseline",
     "Check",
     "Conditions",
     "CriteriaError",
@@ -34,6 +40,12 @@ __all__ = [
     "Outlier",
     "Peers",
     "Reason",
+    "Sample",
     "Verdict",
+    "explain",
+    "goodput",
     "metrics",
+    "profile_yaml",
+    "propose_profile",
+    "stalled_after",
 ]

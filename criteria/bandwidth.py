@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from catalog import Catalog, format_size
 from criteria.absolute import Bound
 from criteria.expectation import Expectation, another_algorithm, expected_busbw, shape
-from criteria.metrics import METRICS, repeats
+from criteria.metrics import METRICS, largest_size
 from criteria.model import Check, Conditions, Reason
 from measure import Measurement
 
@@ -21,10 +21,9 @@ def built_in(
     measurement: Measurement, conditions: Conditions, catalog: Catalog, tolerance: float, applied: Sequence[Bound]
 ) -> Iterator[Check]:
     """The bandwidth check that holds without any threshold, where `applied` does not replace it."""
-    value = _BUSBW.read(measurement, None)
-    if not conditions.collective or value is None:
+    value, size = _BUSBW.read(measurement, None), largest_size(measurement)
+    if not conditions.collective or value is None or size is None:
         return
-    size = max(repeats(measurement, "busbw"))
     if any(bound.metric is _BUSBW and bound.size in {None, size} for bound in applied):
         return
     if conditions.backend == "gloo":

@@ -13,7 +13,9 @@ from catalog import Catalog, Threshold
 from criteria import always, ended
 from criteria.absolute import Bound, bounds
 from criteria.bandwidth import built_in
+from criteria.history import Baseline
 from criteria.losses import sane_losses
+from criteria.metrics import METRICS, largest_size, metrics
 from criteria.model import GRAVITY, Check, Conditions, CriteriaError, Hint, Outcome, Reason, Verdict
 from criteria.transport import expected_transport
 from measure import Measurement
@@ -25,12 +27,19 @@ GREY = 0.02
 class Judge:
     """Judges the runs of one case by its thresholds, the catalog's figures and the checks that are always on."""
 
-    def __init__(self, catalog: Catalog, thresholds: Sequence[Threshold] = (), tolerance: float = 0.8) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        thresholds: Sequence[Threshold] = (),
+        tolerance: float = 0.8,
+        baseline: Baseline | None = None,
+    ) -> None:
         """`tolerance`: floor = tolerance x expectation. Raises `CriteriaError` on what it cannot use."""
         if not 0 < tolerance <= 1:
             raise CriteriaError(f"tolerance: expected a number above 0 and up to 1, found {tolerance:g}")
         self._catalog = catalog
         self._tolerance = tolerance
+        self._baseline = baseline
         self._asked = bounds(thresholds, "thresholds")
         self._by_entry = {name: bounds(entry.criteria, f"{name}: criteria") for name, entry in catalog.entries.items()}
 
@@ -63,6 +72,17 @@ class Judge:
         for bound in applied:
             yield bound.check(measurement, conditions)
         yield from built_in(measurement, conditions, self._catalog, self._tolerance, applied)
+        yield from self._history(measurement, conditions)
+
+    def _history(self, measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
+        """Every bandwidth, step time and throughput of the run against the same node set's earlier results."""
+        if self._baseline is None or not conditions.node_names:
+            return
+        for name, value in metrics(measurement).items():
+            size = largest_size(measurement) if name == "busBandwidthGBps" else None
+            check = self._baseline.compare(conditions.entry, conditions.node_names, name, value, size)
+            if check is not None:
+                yield check
 
     def _applied(self, entry: str) -> tuple[Bound, ...]:
         """The entry's own criteria, each replaced by the user's on the same metric and size."""
@@ -96,12 +116,13 @@ def verdict(checks: Sequence[Check], conditions: Conditions, hints: tuple[Hint, 
 
 
 def _deciding(checks: Sequence[Check]) -> Check | None:
-    """The bound check with the smallest margin; one that only shows a value where nothing was judged."""
+    """The check with the smallest margin, of bandwidth where there is one; else the one that shows the bandwidth."""
     judged = [check for check in checks if check.margin is not None]
-    if judged:
-        return min(judged, key=lambda check: check.margin or 0.0)
-    shown = [check for check in checks if check.metric == "busBandwidthGBps"]
-    return shown[0] if shown else None
+    bandwidth = [check for check in checks if check.metric in METRICS and METRICS[check.metric].bandwidth]
+    closest = [check for check in judged if check in bandwidth] or judged
+    if closest:
+        return min(closest, key=lambda check: check.margin or 0.0)
+    return bandwidth[0] if bandwidth else None
 
 
 def _passed(checks: Sequence[Check], deciding: Check | None, conditions: Conditions) -> str:

@@ -74,6 +74,11 @@ def _rows(cycle: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
 
 
+def largest_size(measurement: Measurement) -> int | None:
+    """The largest message size that was measured, bytes."""
+    return max(repeats(measurement, "busbw"), default=None)
+
+
 def match_size(sizes: Iterable[int], wanted: int, ranks: int) -> int | None:
     """The size a log has for the `wanted` one: nccl-tests rounds down to a multiple of ranks and alignment (16 B)."""
     slack = 16 * max(ranks, 1)

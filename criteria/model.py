@@ -95,6 +95,8 @@ class Conditions:
     """Line rate of one of them, Gb/s; 0 = not known."""
     nvlink_domain: int = 1
     """Nodes in one NVLink domain where the group spans several with multi-node NVLink on; else 1."""
+    node_names: tuple[str, ...] = ()
+    """The nodes by name: what a baseline knows them by."""
     ended: Ended = field(default_factory=Ended)
     program: str = "collectives.py"
     """What printed the numbers: nccl-tests' figures are not torch's."""
