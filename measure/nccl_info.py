@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, Final
 
 from measure import nccl_warn
@@ -46,6 +46,10 @@ _MATRIX_ROW = re.compile(r"^\s*(?:Broadcast|Reduce|AllGather|ReduceScatter|AllRe
 _GDR_OFF = re.compile(r"GPU Direct RDMA Disabled|GPUDirect RDMA (?:is )?(?:disabled|not)")
 _GDR_ON = re.compile(r"GPU Direct RDMA Enabled")
 _ALGORITHM = re.compile(r"\b(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)")
+_LOCAL = re.compile(r"(?:P2P|SHM)(?:/[A-Za-z]+(?: [a-z]+)?)+|direct shared memory")
+_NET_PART = re.compile(r"[A-Za-z]\w*(?:=\w+)?")
+_NO_HOST = re.compile(r"[\d.:-]*|\d{4}-\d\d-\d\d.*")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _HEAD = re.compile(r"(?:^|[ :>])([\w.-]+):(\d+)$")
 _MAX_HEADS: Final = 200_000
 _ENOUGH: Final = 3
@@ -147,6 +151,8 @@ class NcclInfo:
 
     def _host(self, host: str, process: str, lines: int = 1) -> None:
         """A host that writes lines itself."""
+        if not _is_host(host):
+            return
         self._written[host] += lines
         processes = self._hosts.setdefault(host, set())
         if len(processes) < 4096:
@@ -396,17 +402,25 @@ def _transport(text: str) -> str | None:
     parts = [re.sub(r"\(\d+\)$", "", part) for part in text.split("/")]
     kind = parts[0]
     if kind in {"NET", "COLLNET"}:
-        if len(parts) < 3 or not parts[2].isdigit():
+        if len(parts) < 3 or not parts[2].isdigit() or not all(map(_NET_PART.fullmatch, parts[3:])):
             return None
         return "/".join([kind, parts[1], *parts[3:]])
     if kind == "P2P" and len(parts) > 2 and parts[1] == "indirect":
         return "P2P/indirect"
-    whole = all(parts) and (len(parts) > 1 or " " in text)
-    return "/".join(parts) if whole and kind in {"P2P", "SHM", "direct shared memory"} else None
+    return "/".join(parts) if _LOCAL.fullmatch("/".join(parts)) else None
 
 
 def _whole_names(seen: Counter[str]) -> Counter[str]:
-    """Names that were seen more than once, or that no other name continues (a torn name begins a whole one)."""
-    names = sorted(seen)
-    torn = {name for name, after in pairwise(names) if seen[name] == 1 and after.startswith(name)}
+    """Names without those that are the beginning of another one, unless at a `/` and seen more than once."""
+    torn = {
+        name
+        for name in seen
+        for other in seen
+        if other != name and other.startswith(name) and (seen[name] == 1 or other[len(name)] != "/")
+    }
     return Counter({name: count for name, count in seen.items() if name not in torn})
+
+
+def _is_host(name: str) -> bool:
+    """A number or a date in front of a colon is a piece of something else, unless it is an address."""
+    return not _NO_HOST.fullmatch(name) or bool(_ADDRESS.fullmatch(name))
