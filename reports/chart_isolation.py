@@ -26,7 +26,7 @@ def isolation_in_time(case: CaseRecord) -> bytes | None:
 @canvas.styled
 def _draw(case: CaseRecord, found: IsolationRecord, timed: Sequence[ProbeRecord]) -> bytes:
     nodes, hidden = _rows(case, found)
-    note = f"{words.isolation_title(case.id, found)}; a bar is a probe on a node, its figure in GB/s"
+    note = f"{words.isolation_title(case.id, found)}; a bar is a probe on a node, in GB/s"
     if hidden:
         note += f"; {hidden} more nodes are not drawn"
     figure, plot = canvas.axes(_title(found), note, height=min(11.0, 1.9 + 0.25 * len(nodes)))

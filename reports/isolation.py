@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Protocol, get_args
 
 from cluster import Run
+from criteria import Verdict
 from isolate import Findings, Suspect, Variant
 from isolate import ProbeRecord as PlannerProbe
 from reports.record import (
@@ -34,6 +35,10 @@ class Ran(Protocol):
     @property
     def run(self) -> Run:
         """What it left behind."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The word of the case's own judge on it."""
 
     @property
     def lane(self) -> int:
@@ -140,6 +145,7 @@ def _probe(probe: PlannerProbe, ran: Ran | None, unit: str, origin: float) -> Pr
         outcome=told.outcome,
         value=told.value,
         expected=told.expected,
+        floor=None if ran is None else _floor(ran.verdict),
         unit=unit if told.value is not None else "",
         started=None if ran is None else ran.run.started - origin,
         ended=None if ran is None else ran.run.ended - origin,
@@ -151,6 +157,12 @@ def _probe(probe: PlannerProbe, ran: Ran | None, unit: str, origin: float) -> Pr
         told=probe.told,
         lane=None if ran is None else ran.lane,
     )
+
+
+def _floor(verdict: Verdict) -> float | None:
+    """The bound of the check that decided."""
+    bounds = (check.floor for check in verdict.checks if check.floor is not None and check.value == verdict.value)
+    return next(bounds, None)
 
 
 def variant_words(variant: Variant) -> str:

@@ -6,12 +6,17 @@ keeps what a reader of a report can use. What the log did not say is left out, n
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
 import criteria
 from criteria import METRICS
 from measure import Cell as MeasuredCell
 from measure import Measurement
 from measure import Table as MeasuredTable
-from reports.record import Cell, MeasurementRecord, Metric, Row, Table
+from reports.record import Cell, MeasurementRecord, Metric, Row, SizeSpread, Spread, Table
 
 
 def measurement_record(measurement: Measurement) -> MeasurementRecord:
@@ -27,12 +32,32 @@ def measurement_record(measurement: Measurement) -> MeasurementRecord:
         },
         tables=[_table(table) for table in measurement.tables],
         per_rank=[dict(entry) for entry in measurement.per_rank],
-        cycles=[dict(cycle) for cycle in measurement.cycles],
+        spread=_spread(measurement),
         steps=[step.to_json() for step in measurement.steps],
         results=[result.to_json() for result in measurement.results],
         warnings=list(measurement.warnings),
         versions=dict(measurement.versions),
     )
+
+
+def _spread(measurement: Measurement) -> list[SizeSpread]:
+    """Least, middle and largest over the repeats: the repeats themselves would be most of a large report."""
+    if len(measurement.cycles) < 2:
+        return []
+    rows = [row for cycle in measurement.cycles for row in cycle.get("rows", ()) if isinstance(row.get("size"), int)]
+    by_size: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_size.setdefault(row["size"], []).append(row)
+    return [
+        SizeSpread(size=size, repeats=len(same), time_us=_extremes(same, "time_us"), busbw=_extremes(same, "busbw"))
+        for size, same in by_size.items()
+    ]
+
+
+def _extremes(rows: Sequence[Mapping[str, Any]], quantity: str) -> Spread | None:
+    said = (row.get(quantity) for row in rows)
+    values = [float(value) for value in said if isinstance(value, int | float) and math.isfinite(value)]
+    return Spread(min=min(values), median=median(values), max=max(values)) if values else None
 
 
 def _table(table: MeasuredTable) -> Table:

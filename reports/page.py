@@ -20,7 +20,8 @@ p { margin: .35rem 0; }
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; }
 th { text-align: left; font-weight: 600; color: #52606d; border-bottom: 1px solid #9aa5b1; }
 th, td { padding: .25rem .9rem .25rem 0; vertical-align: top; }
-td { border-bottom: 1px solid #eef1f4; overflow-wrap: anywhere; }
+td { border-bottom: 1px solid #eef1f4; overflow-wrap: break-word; }
+td:first-child { white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .verdict { display: inline-block; padding: .1rem .6rem; border: 2px solid; border-radius: .25rem; font-weight: 700; }
 .PASSED { color: #1b6e4b; } .FAILED { color: #8c1c13; } .INCOMPLETE { color: #7a5a00; }

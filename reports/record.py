@@ -180,6 +180,23 @@ class Metric(Part):
     unit: Text = ""
 
 
+class Spread(Part):
+    """Least, middle and largest of several repeats."""
+
+    min: float
+    median: float
+    max: float
+
+
+class SizeSpread(Part):
+    """The repeats of one message size: out-of-place time and bus bandwidth."""
+
+    size: int
+    repeats: int
+    time_us: Spread | None = None
+    busbw: Spread | None = None
+
+
 UNITS = {"size": "B", "time_us": "us", "algbw": "GB/s", "busbw": "GB/s"}
 
 
@@ -195,8 +212,8 @@ class MeasurementRecord(Part):
     metrics: dict[Text, Metric] = {}
     tables: list[Table] = []
     per_rank: list[Free] = []
-    cycles: list[Free] = []
-    """The repeats inside the run, each with its rows."""
+    spread: list[SizeSpread] = []
+    """How the repeats inside the run differ, by size."""
     steps: list[Free] = []
     results: list[Free] = []
     warnings: list[Text] = []
@@ -254,6 +271,8 @@ class ProbeRecord(Part):
     outcome: Literal["passed", "failed", "unclear", "invalid"]
     value: Number = None
     expected: Number = None
+    floor: Number = None
+    """What the value was held against."""
     unit: Text = ""
     started: Number = None
     """Seconds since the start of the session."""

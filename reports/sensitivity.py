@@ -82,9 +82,9 @@ def _seen(component: str, cases: Sequence[CaseRecord]) -> Seen:
     for case in cases:
         for nodes in _passed(case):
             runs.update(nodes)
-    losses = [1 - bound / value for case in cases if case.verdict == "passed" for value, bound in _margins(case)]
-    # The most sensitive case counts: a fault has to pass all of them.
-    loss = min((each for each in losses if each > 0), default=None)
+    losses = [1 - bound / value for case in cases for value, bound in _margins(case)]
+    # The least sensitive counts: a node may have taken part in that one only.
+    loss = max((each for each in losses if each > 0), default=None)
     tested = tuple(dict.fromkeys(f"{case.entry} {case.scale}".strip() for case in cases if any(_passed(case))))
     return Seen(component, min(runs.values(), default=0), loss, tested)
 
@@ -98,5 +98,10 @@ def _passed(case: CaseRecord) -> list[list[str]]:
 
 
 def _margins(case: CaseRecord) -> list[tuple[float, float]]:
-    value, floor = words.deciding(case)[0], words.floor(case)
-    return [(value, floor)] if value and floor is not None else []
+    """(value, floor) of what passed: the case, or its probes of several nodes that ran as the case does."""
+    if case.verdict == "passed":
+        value, floor = words.deciding(case)[0], words.floor(case)
+        return [(value, floor)] if value and floor is not None else []
+    probes = case.isolation.probes if case.isolation is not None else []
+    alike = (each for each in probes if each.outcome == "passed" and len(each.nodes) > 1 and not each.variant)
+    return [(each.value, each.floor) for each in alike if each.value and each.floor is not None]

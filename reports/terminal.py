@@ -26,6 +26,8 @@ from reports.text import STYLES, duration, fold, number, one_line, plural
 
 MOST_FINDINGS = 10
 MOST_TREES = 2
+TREE_LINES = 24
+"""For all trees together."""
 ASCII = str.maketrans("–…×·│├└─", "-~x||+`-")
 
 
@@ -56,12 +58,13 @@ def _parts(record: Record, files: Sequence[str], width: int) -> Iterator[Rendera
         yield Text()
         yield from case_table(record.cases, width)
     yield from _section("findings", list(_findings(record)), width)
-    trees = [isolation_tree(case.id, case.isolation) for case in record.cases if case.isolation is not None]
-    for tree in trees[:MOST_TREES]:
+    searched = [(case.id, case.isolation) for case in record.cases if case.isolation is not None]
+    shown = searched[:MOST_TREES]
+    for case_id, found in shown:
         yield Text()
-        yield Padding(tree, (0, 0, 0, 2))
-    if len(trees) > MOST_TREES:
-        yield Text(f"  {len(trees) - MOST_TREES} more isolations are in report.json")
+        yield Padding(isolation_tree(case_id, found, most_lines=TREE_LINES // len(shown)), (0, 0, 0, 2))
+    if len(searched) > MOST_TREES:
+        yield Text(f"  {len(searched) - MOST_TREES} more isolations are in report.json")
     yield from _section("not tested", list(_untested(record)), width)
     if footer := list(_footer(record, files)):
         yield Text("\n" + "\n".join(f"  {line}" for line in footer), style="dim")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 from rich.tree import Tree
@@ -11,27 +12,27 @@ from reports import words
 from reports.record import IsolationRecord, ProbeRecord
 from reports.text import STYLES, one_line, plural
 
+OUTCOMES = ("failed", "unclear", "invalid", "passed")
 MOST_PROBES = 3
 """Probes of one round and outcome that are drawn one by one."""
-MOST_ROUNDS = 7
 
 
-def isolation_tree(case_id: str, found: IsolationRecord) -> Tree:
-    """The tree of one case, of a bounded number of lines."""
+def isolation_tree(case_id: str, found: IsolationRecord, *, most_lines: int = 24) -> Tree:
+    """The tree of one case: every round with its probes where that fits, else a line a round, the middle left out."""
     tree = Tree(Text(words.isolation_title(case_id, found), style="bold"), guide_style="dim")
     rounds: dict[int, list[ProbeRecord]] = {}
-    for probe in found.probes:
+    for probe in sorted(found.probes, key=lambda probe: probe.round):
         rounds.setdefault(probe.round, []).append(probe)
-    numbers = sorted(rounds)
-    left_out = len(numbers) - MOST_ROUNDS
-    for number_ in numbers if left_out <= 0 else [*numbers[:2], *numbers[2 - MOST_ROUNDS :]]:
-        probes = rounds[number_]
-        purposes = ", ".join(dict.fromkeys(probe.purpose for probe in probes if probe.purpose))
-        branch = tree.add(Text(f"round {number_}  {purposes}".rstrip()))
-        for line in _probes(probes):
-            branch.add(line)
-        if left_out > 0 and number_ == numbers[1]:
-            tree.add(Text(f"… {plural(left_out, 'more round')}"))
+    full = {number: list(_probes(probes)) for number, probes in rounds.items()}
+    room = most_lines - 2
+    if sum(1 + len(lines) for lines in full.values()) <= room:
+        for number, lines in full.items():
+            branch = tree.add(Text(_round_title(number, rounds[number])))
+            for line in lines:
+                branch.add(line)
+    else:
+        for text in _middle_out([_round_line(number, probes) for number, probes in rounds.items()], room):
+            tree.add(text)
     conclusion = found.headline or found.verdict
     if found.certified_rest is not None:
         conclusion = f"{conclusion}; {words.certified_line(found.certified_rest)}"
@@ -39,20 +40,40 @@ def isolation_tree(case_id: str, found: IsolationRecord) -> Tree:
     return tree
 
 
-def _probes(probes: Iterable[ProbeRecord]) -> Iterator[Text]:
-    by_outcome: dict[str, list[ProbeRecord]] = {}
-    for probe in probes:
-        by_outcome.setdefault(probe.outcome, []).append(probe)
-    for outcome in ("failed", "unclear", "invalid", "passed"):
-        same = by_outcome.get(outcome, [])
+def _round_title(number: int, probes: Sequence[ProbeRecord]) -> str:
+    return f"round {number}  {', '.join(dict.fromkeys(probe.purpose for probe in probes if probe.purpose))}".rstrip()
+
+
+def _round_line(number: int, probes: Sequence[ProbeRecord]) -> Text:
+    line = Text(_round_title(number, probes), no_wrap=True, overflow="ellipsis").append(": ")
+    counts: Counter[str] = Counter(probe.outcome for probe in probes)
+    for index, outcome in enumerate(outcome for outcome in OUTCOMES if outcome in counts):
+        line.append(", " if index else "").append(f"{counts[outcome]} {outcome}", STYLES[outcome])
+    return line.append(_figures(probes))
+
+
+def _middle_out(lines: list[Text], room: int) -> list[Text]:
+    """The first and last lines, as many as there is room for, with the number of those between."""
+    if len(lines) <= room:
+        return lines
+    head = room // 2
+    tail = room - head - 1
+    return [*lines[:head], Text(f"… {plural(len(lines) - head - tail, 'more round')}"), *lines[len(lines) - tail :]]
+
+
+def _probes(probes: Sequence[ProbeRecord]) -> Iterator[Text]:
+    for outcome in OUTCOMES:
+        same = [probe for probe in probes if probe.outcome == outcome]
         most = MOST_PROBES if outcome == "failed" or len(same) == 1 else 0
         for probe in same[:most]:
             yield _probe_text(outcome, words.probe_line(probe))
         if rest := same[most:]:
-            values = [probe.value for probe in rest if probe.value is not None]
-            unit = rest[0].unit
-            figures = f", {words.extremes(values)} {unit}".rstrip() if values else ""
-            yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{figures}")
+            yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{_figures(rest)}")
+
+
+def _figures(probes: Sequence[ProbeRecord]) -> str:
+    values = [probe.value for probe in probes if probe.value is not None]
+    return f", {words.extremes(values)} {probes[0].unit}".rstrip() if values else ""
 
 
 def _probe_text(outcome: str, line: str) -> Text:

@@ -46,7 +46,7 @@ def extremes(values: Sequence[float]) -> str:
 
 def part(layer: str, rail: int | None) -> str:
     """The part of a node: `fabric, rail 3`, `scale-up (NVLink)`."""
-    name = "scale-up (NVLink)" if layer == "scale-up" else layer
+    name = {"scale-up": "scale-up (NVLink)", "node": "the node itself"}.get(layer, layer)
     return name if rail is None else f"{name}, rail {rail}"
 
 

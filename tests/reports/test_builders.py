@@ -28,6 +28,7 @@ FAILED = Verdict("failed", Reason.THRESHOLD_VIOLATION, SLOW.text, (SLOW,), value
 @dataclass(frozen=True)
 class Ran:
     run: Run
+    verdict: Verdict
     lane: int
 
 
@@ -62,9 +63,10 @@ def build(verdict: Verdict = FAILED, run: Run = RUN, isolation: IsolationRecord 
 
 
 def test_findings_become_a_record_with_times_of_the_session() -> None:
-    record = isolation_record(FOUND, runs={1: Ran(RUN, lane=3)}, origin=100.0)
+    record = isolation_record(FOUND, runs={1: Ran(RUN, FAILED, lane=3)}, origin=100.0)
     first, second, *_ = record.probes
     assert (first.started, first.ended, first.lane, first.told, first.alone) == (10.0, 50.0, 3, "so", True)
+    assert first.floor == 90.0
     assert second.started is None
     assert record.probes[3].variant == "rail 3"
     (suspect,) = record.suspects
@@ -154,3 +156,13 @@ def test_a_measurement_keeps_every_size_and_drops_what_is_no_number() -> None:
     assert '"busbw":8.0' in record.to_json()
     assert "null" not in record.to_json()
     assert record.metrics["busBandwidthGBps"].unit == "GB/s"
+
+
+def test_repeats_are_kept_as_least_middle_and_largest() -> None:
+    cycles = tuple(
+        {"cycle": index, "rows": [{"size": 8, "busbw": value}]} for index, value in enumerate((3.0, 1.0, 2.0))
+    )
+    (spread,) = measurement_record(Measurement(cycles=cycles)).spread
+    assert (spread.size, spread.repeats, spread.time_us) == (8, 3, None)
+    assert spread.busbw is not None
+    assert (spread.busbw.min, spread.busbw.median, spread.busbw.max) == (1.0, 2.0, 3.0)

@@ -48,6 +48,15 @@ def test_what_a_session_could_see_follows_from_floors_and_runs() -> None:
     assert found["GPU compute"].size == "none: not tested by this session"
 
 
+def test_probes_that_passed_say_how_small_a_loss_would_have_shown() -> None:
+    case = cases()[0]
+    assert case.isolation is not None
+    probes = [probe.model_copy(update={"floor": 311.2}) for probe in case.isolation.probes]
+    isolated = case.model_copy(update={"isolation": case.isolation.model_copy(update={"probes": probes})})
+    found = {each.component: each for each in seen([isolated])}
+    assert found["NICs, cables and leaf switches"].smallest_loss == pytest.approx(1 - 311.2 / 388.1)
+
+
 def test_more_runs_see_rarer_faults() -> None:
     case = CaseRecord(id="a", verdict="passed", backend="nccl", layer="fabric", nodes=["n1", "n2"], value=390.0)
     found = {each.component: each for each in seen([case] * 10)}
