@@ -109,11 +109,11 @@ def standing(s: Search, node: str, sets: list[frozenset[str]]) -> NodeResult:
     passes, fails = s.ledger.passes.get(node, 0), s.ledger.fails.get(node, 0)
     word: Standing
     evidence: tuple[str, ...]
-    if node in s.ledger.lost:
-        word, evidence = "lost", ("it went away in the middle",)
-    elif node in s.suspects:
+    if node in s.suspects:
         accused = s.suspects[node]
         word, evidence = accused.kind, tuple(accused.evidence)
+    elif node in s.ledger.lost:
+        word, evidence = "lost", ("it went away in the middle",)
     elif any(node in group for group in sets):
         word, evidence = "inconclusive", ("member of a set that fails",)
     elif node in s.doubtful:

@@ -32,7 +32,7 @@ class Tries:
     other: list[Answer] = field(default_factory=list)
     mate_asked: bool = False
     relaxed: int = 0
-    """0: partners all different; 1: one of the first may return; 2: anybody."""
+    """0: all partners new; 1: new but for one of each group; 2: another group than the last; 3: anybody."""
 
     @property
     def count(self) -> int:
@@ -40,13 +40,20 @@ class Tries:
         return len(self.fails) + len(self.passes) + len(self.other)
 
     @property
+    def groups(self) -> int:
+        """Different groups of partners that it failed with."""
+        return len({frozenset(answer.partners) for answer in self.fails})
+
+    @property
     def partners(self) -> frozenset[str]:
         """Partners so far, those that count as used."""
         used = [answer.partners for answer in (*self.fails, *self.passes, *self.other)]
         if self.relaxed == 1:
+            used = [each[:1] for each in used]
+        elif self.relaxed == 2:
             used = [each[:1] for each in used[-1:]]
-        if self.relaxed == 2:
-            return frozenset()
+        elif self.relaxed == 3:
+            used = []
         return frozenset(node for each in used for node in each)
 
 
@@ -123,7 +130,7 @@ def pin(s: Search, node: str, lens: Lens) -> Steps[Pinned]:
         purpose = "confirm" if tries.fails else "pin"
         answer: Answer = yield Ask((node,), purpose, wish, lens.variant)
         if answer.outcome == "nobody" and kind != "mate":
-            if tries.relaxed == 2 or not used:
+            if tries.relaxed == 3 or not used:
                 return "nobody" if not tries.fails else (yield from settle(s, tries, lens, _best(s, tries)))
             tries.relaxed += 1
         else:
@@ -145,7 +152,7 @@ def _best(s: Search, tries: Tries) -> Pinned:
     """The verdict where no further partner can be had."""
     if tries.passes:
         return "doubtful"
-    return "suspect" if len({answer.partners for answer in tries.fails}) >= s.limits.confirm else "nobody"
+    return "suspect" if tries.groups >= min(2, s.limits.confirm) else "nobody"
 
 
 def weigh(s: Search, tries: Tries, lens: Lens) -> Pinned | None:
@@ -154,14 +161,16 @@ def weigh(s: Search, tries: Tries, lens: Lens) -> Pinned | None:
     confirm = s.limits.confirm
     if passes and not fails and not tries.other:
         return "cleared"
-    if len(fails) >= confirm and not passes:
+    if not passes and (tries.groups >= confirm or (tries.relaxed == 3 and len(fails) >= confirm)):
+        if tries.groups < min(2, confirm):
+            return "nobody"
         return None if can_ask_mate(s, tries, lens) else "suspect"
     if fails and passes:
-        if len(fails) >= confirm:
+        if tries.groups >= confirm:
             return "path" if lens.free and path_pattern(s, tries) is not None else "suspect"
         if len(passes) >= 2 and len(fails) == 1:
             return "partner"
-    if len(tries.other) >= 2 or tries.count >= confirm + 4:
+    if len(tries.other) >= 2 or tries.count >= confirm + 5:
         return "doubtful"
     return None
 
@@ -250,7 +259,7 @@ def accuse(s: Search, tries: Tries, lens: Lens) -> Accused:
         len(tries.passes),
         partners,
         quiet=any(answer.quiet for answer in tries.fails),
-        probable=tries.relaxed == 2,
+        probable=tries.groups < s.limits.confirm,
     )
     s.suspects[node] = accused
     s.ledger.barred.add(node)
