@@ -11,6 +11,7 @@ from catalog.errors import CatalogError, nearest
 from catalog.explanation import Cause, Explanation
 from catalog.healthy import Figure, Group, derive, healthy_busbw, size_factor
 from catalog.loading import Catalog, load
+from catalog.machine import Machine
 from catalog.network import ExpectedNetwork
 from catalog.profile import Profile
 from catalog.units import Seconds, Size, format_size, parse_duration, parse_size, sweep
@@ -26,6 +27,7 @@ __all__ = [
     "Figure",
     "FigureRow",
     "Group",
+    "Machine",
     "Option",
     "Profile",
     "Seconds",

@@ -18,6 +18,7 @@ from catalog.describing import describe
 from catalog.entry import Entry
 from catalog.errors import CatalogError, listing, suggestion
 from catalog.explanation import Explanation
+from catalog.machine import Machine
 from catalog.network import ExpectedNetwork
 from catalog.profile import Profile
 
@@ -34,6 +35,7 @@ class CatalogFile(Strict):
     networks: tuple[ExpectedNetwork, ...] = ()
     profiles: tuple[Profile, ...] = ()
     explanations: tuple[Explanation, ...] = ()
+    machines: tuple[Machine, ...] = ()
 
 
 class _Named(Protocol):
@@ -53,6 +55,7 @@ class Catalog:
     networks: Mapping[str, ExpectedNetwork]
     profiles: Mapping[str, Profile]
     explanations: Mapping[str, Explanation]
+    machines: Mapping[str, Machine]
     origins: Mapping[str, str]
     """`entry nccl-all-reduce` → the file it came from."""
 
@@ -74,6 +77,11 @@ class Catalog:
         """The network that is right for a product on a platform; None where nothing is said of it."""
         rules = (rule for rule in self.networks.values() if rule.platform == platform)
         return next((rule for rule in rules if accelerator in rule.accelerators), None)
+
+    def machine_for(self, platform: str, instance_type: str) -> Machine | None:
+        """The machine a node is, by its platform and `node.kubernetes.io/instance-type`; None where it is unknown."""
+        machines = tuple(self.machines.values())
+        return next((each for each in reversed(machines) if each.matches(platform, instance_type)), None)
 
     def accelerator_for(self, product: str) -> Accelerator | None:
         """The accelerator a GPU label names; the longest matching pattern decides, None when none matches."""
@@ -121,6 +129,7 @@ def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
     networks: dict[str, ExpectedNetwork] = {}
     profiles: dict[str, Profile] = {}
     explanations: dict[str, Explanation] = {}
+    machines: dict[str, Machine] = {}
     origins: dict[str, str] = {}
     for where, content in files:
         _add(entries, content.entries, "entry", where, origins)
@@ -128,7 +137,8 @@ def _merge(files: Iterable[tuple[str, CatalogFile]]) -> Catalog:
         _add(networks, content.networks, "network", where, origins)
         _add(profiles, content.profiles, "profile", where, origins)
         _add(explanations, content.explanations, "explanation", where, origins)
-    return Catalog(entries, accelerators, networks, profiles, explanations, origins)
+        _add(machines, content.machines, "machine", where, origins)
+    return Catalog(entries, accelerators, networks, profiles, explanations, machines, origins)
 
 
 def _add(into: dict[str, Item], items: Iterable[Item], what: str, where: str, origins: dict[str, str]) -> None:
