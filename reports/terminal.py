@@ -83,28 +83,26 @@ def _title(record: Record) -> Text:
 
 
 def _findings(record: Record) -> Iterator[tuple[str, str]]:
-    """(what, why) of everything a person must act on, nodes first."""
+    """(what, why) of everything a person must act on: nodes first, then what is more than a node, then the rest."""
+    isolated = [(case, case.isolation) for case in record.cases if case.isolation is not None]
     named: dict[str, list[str]] = {}
-    lines: list[tuple[str, str]] = []
-    for case in record.cases:
-        found = case.isolation
-        for suspect in found.suspects if found is not None else ():
+    for _, found in isolated:
+        for suspect in found.suspects:
             named.setdefault(suspect.node, []).append(words.suspect_line(suspect))
-        if found is not None:
-            lines += words.other_findings(found)
-            if found.certified_rest is not None:
-                lines.append(("certified", words.certified_line(found.certified_rest)))
-        elif case.failing:
-            lines.append((case.id, one_line(case.message)))
+    explained = {case.id for case, _ in isolated}
     for node in record.nodes:
-        if node.verdict in {"suspect", "intermittent", "lost"} and node.name not in named and len(named) < 1000:
-            named[node.name] = [reason.split(": ", 1)[-1] for reason in node.reasons]
-            lines = [line for line in lines if line[0] not in {reason.split(": ", 1)[0] for reason in node.reasons}]
-    yield from (
-        (name, why[0] + (f" (and in {plural(len(why) - 1, 'more case')})" if why[1:] else ""))
-        for name, why in named.items()
-    )
-    yield from dict.fromkeys(lines)
+        if node.verdict in {"suspect", "intermittent", "lost"} and node.name not in named:
+            cases_and_reasons = [reason.partition(": ") for reason in node.reasons]
+            named[node.name] = [reason for _, _, reason in cases_and_reasons]
+            explained |= {case for case, _, _ in cases_and_reasons}
+    for name, why in named.items():
+        yield name, (f"in {len(why)} cases: " if len(why) > 1 else "") + (why[0] if why else "")
+    yield from dict.fromkeys(line for _, found in isolated for line in words.other_findings(found))
+    for case, found in isolated:
+        if found.certified_rest is not None:
+            where = f" in {case.entry}" if len(isolated) > 1 else ""
+            yield "certified", words.certified_line(found.certified_rest) + where
+    yield from ((case.id, one_line(case.message)) for case in record.cases if case.failing and case.id not in explained)
 
 
 def _untested(record: Record) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
@@ -46,10 +45,9 @@ def _round_title(number: int, probes: Sequence[ProbeRecord]) -> str:
 
 def _round_line(number: int, probes: Sequence[ProbeRecord]) -> Text:
     line = Text(_round_title(number, probes), no_wrap=True, overflow="ellipsis").append(": ")
-    counts: Counter[str] = Counter(probe.outcome for probe in probes)
-    for index, outcome in enumerate(outcome for outcome in OUTCOMES if outcome in counts):
-        line.append(", " if index else "").append(f"{counts[outcome]} {outcome}", STYLES[outcome])
-    return line.append(_figures(probes))
+    for index, (outcome, same) in enumerate(_by_outcome(probes)):
+        line.append(", " if index else "").append(f"{len(same)} {outcome}", STYLES[outcome]).append(_figures(same, " "))
+    return line
 
 
 def _middle_out(lines: list[Text], room: int) -> list[Text]:
@@ -62,18 +60,23 @@ def _middle_out(lines: list[Text], room: int) -> list[Text]:
 
 
 def _probes(probes: Sequence[ProbeRecord]) -> Iterator[Text]:
-    for outcome in OUTCOMES:
-        same = [probe for probe in probes if probe.outcome == outcome]
+    for outcome, same in _by_outcome(probes):
         most = MOST_PROBES if outcome == "failed" or len(same) == 1 else 0
         for probe in same[:most]:
             yield _probe_text(outcome, words.probe_line(probe))
         if rest := same[most:]:
-            yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{_figures(rest)}")
+            yield _probe_text(outcome, f"{len(rest)} {'more' if most else 'groups'}{_figures(rest, ', ')}")
 
 
-def _figures(probes: Sequence[ProbeRecord]) -> str:
+def _by_outcome(probes: Sequence[ProbeRecord]) -> Iterator[tuple[str, list[ProbeRecord]]]:
+    for outcome in OUTCOMES:
+        if same := [probe for probe in probes if probe.outcome == outcome]:
+            yield outcome, same
+
+
+def _figures(probes: Sequence[ProbeRecord], before: str) -> str:
     values = [probe.value for probe in probes if probe.value is not None]
-    return f", {words.extremes(values)} {probes[0].unit}".rstrip() if values else ""
+    return f"{before}{words.extremes(values)} {probes[0].unit}".rstrip() if values else ""
 
 
 def _probe_text(outcome: str, line: str) -> Text:
