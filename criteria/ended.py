@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from criteria import transport
 from criteria.model import Check, Conditions, Ended, Exit, Hint, Reason
+from criteria.peers import among_ranks
 from measure import Measurement
 
 NOT_RUN: Mapping[str, Reason] = {
@@ -122,6 +123,9 @@ def _log_hints(measurement: Measurement | None, conditions: Conditions) -> Itera
             yield Hint(node, error.what, peer=error.peer or "")
     yield from transport.hints(measurement, conditions)
     yield from _wrong_hints(measurement)
+    if not conditions.collective:
+        for outlier in among_ranks(measurement):
+            yield Hint(outlier.name.split(" GPU ")[0], outlier.text)
 
 
 def _wrong_hints(measurement: Measurement) -> Iterator[Hint]:

@@ -13,7 +13,8 @@ import statistics
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from criteria.metrics import METRICS, metric
+from criteria.metrics import METRICS, finite, metric
+from measure import Measurement
 
 Z = 5.0
 FEWEST = 6
@@ -101,3 +102,18 @@ def _outliers(values: dict[str, list[float]], name: str) -> list[Outlier]:
             every = all(gap / sigma >= Z and gap / median >= known.relevant for gap in worse)
             found.append(Outlier(each, name, value, median, z, effect, every and len(worse) > 1, len(values)))
     return found
+
+
+def among_ranks(measurement: Measurement) -> tuple[Outlier, ...]:
+    """GPUs of a single-node stage that are worse than the others of the same run, by what each rank measured alone.
+
+    Only for ranks that do not wait for each other: in a collective all of them measure the slowest one.
+    """
+    found = Peers()
+    for entry in measurement.per_rank:
+        place = f"{entry.get('node', '')} GPU {entry.get('local_rank', entry.get('rank'))}".strip()
+        for name in METRICS.keys() & entry.keys():
+            value = finite(entry[name])
+            if value is not None:
+                found.add("run", place, name, value)
+    return found.outliers("run")

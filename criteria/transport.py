@@ -7,6 +7,7 @@ so it fails with those words even where the bandwidth would pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from catalog import Catalog
 from criteria.model import Check, Conditions, Hint, Reason
@@ -31,6 +32,20 @@ def expected_transport(measurement: Measurement, conditions: Conditions, catalog
     elif network:
         source = rule.source if rule else "always on"
         yield Check("transport", ok=True, text=f"network {named}, no fall-back to TCP sockets", source=source)
+    yield from _devices(used.get("devices"), str(network or ""), conditions)
+
+
+def _devices(devices: Any, network: str, conditions: Conditions) -> Iterator[Check]:
+    """Whether NCCL uses as many NICs as the node has.
+
+    Only where its list is one of NICs: the plugin of EFA lists groups of them. A device fused of several (`a+b`)
+    counts as those.
+    """
+    if not network.upper().startswith("IB") or not conditions.rails or not isinstance(devices, list | tuple):
+        return
+    used = [port for device in devices for port in str(device).split("+")]
+    if 0 < len(used) < conditions.rails:
+        yield _missed(f"NCCL uses {len(used)} of the node's {conditions.rails} NICs ({', '.join(used[:16])})", ())
 
 
 def _missed(text: str, networks: tuple[str, ...]) -> Check:

@@ -202,6 +202,22 @@ def test_the_network_must_be_the_platforms(platform: str, product: str, network:
     assert [check.ok for check in checks if check.metric == "transport"] == [right]
 
 
+@pytest.mark.parametrize(
+    ("devices", "right"),
+    [
+        ([f"mlx5_{number}:1/IB" for number in range(8)], True),
+        ([f"mlx5_{number}:1/IB" for number in range(7)], False),
+        (["mlx5_0:1+mlx5_1:1/IB", "mlx5_2:1+mlx5_3:1/IB", "mlx5_4:1+mlx5_5:1/IB", "mlx5_6:1+mlx5_7:1/IB"], True),
+        ([], True),
+        (None, True),
+    ],
+)
+def test_nccl_must_use_every_nic_of_the_node(devices: list[str] | None, right: bool) -> None:
+    verdict = judge(measured(370.0, transport={"net_plugin": "IB", "devices": devices}))
+    assert verdict.passed is right
+    assert ("NCCL uses 7 of the node's 8 NICs" in verdict.message) is not right
+
+
 def test_inside_an_nvlink_domain_the_network_does_not_matter() -> None:
     given = conditions(layer="scale-up", nodes=1, ranks=8)
     run = measured(470.0, ranks=8, nodes=1, transport={"fallback_to_socket": True})

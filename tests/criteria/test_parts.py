@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from criteria import METRICS, CriteriaError, Peers, metrics
 from criteria.expressions import Expression
 from criteria.metrics import metric
+from criteria.peers import among_ranks
 from criteria.training import Lifecycle, goodput, stalled_after
 from measure import Measurement, Step
-from tests.criteria.runs import measured
+from tests.criteria.runs import conditions, judge, measured
 
 
 @pytest.mark.parametrize(
@@ -180,3 +181,18 @@ def test_other_groups_are_not_peers() -> None:
     assert found.outliers("case") == ()
     with pytest.raises(CriteriaError, match="unknown metric"):
         found.add("case", "n", "bandwidth", 1.0)
+
+
+def test_a_slow_gpu_of_a_single_node_stage_is_named_by_its_node_and_number() -> None:
+    ranks = tuple({"rank": n, "node": "node-4", "gemmTFLOPs": 700.0 + n - 60.0 * (n == 3)} for n in range(8))
+    (outlier,) = among_ranks(Measurement(per_rank=ranks))
+    assert outlier.name == "node-4 GPU 3"
+    given = conditions(entry="gemm", collective=None, layer="node", nodes=1, ranks=8)
+    hints = judge(Measurement(complete=True, per_rank=ranks), given).hints
+    assert [hint.node for hint in hints] == ["node-4"]
+    assert "GPU 3" in hints[0].why
+
+
+def test_ranks_of_a_collective_name_nobody() -> None:
+    ranks = tuple({"rank": n, "node": f"node-{n // 8}", "latencyUs": 10.0 + 90.0 * (n == 3)} for n in range(32))
+    assert judge(measured(per_rank=ranks)).hints == ()
