@@ -33,7 +33,7 @@ class NvlinkStatus:
             self._gpu = int(match.group(1))
             self._draft.generation += 1
             return FACT
-        if self._gpu is not None and (match := _LINKS.match(body)):
+        if self._gpu is not None and line.whole and (match := _LINKS.match(body)):
             self._links[self._gpu] = match.group(1).replace(" ", "")
             self._gpu = None
             return FACT
@@ -41,9 +41,11 @@ class NvlinkStatus:
 
     def finish(self) -> None:
         """Links by GPU, and one result for each GPU: a link that is down fails."""
+        draft = self._draft
+        if self._gpu is not None:
+            draft.cut(f"the links of GPU {self._gpu} are missing")
         if not self._links:
             return
-        draft = self._draft
         draft.formats.append("dcgm-nvlink")
         out: dict[str, dict[str, Any]] = {}
         for gpu, letters in self._links.items():
@@ -70,6 +72,7 @@ class MultiNodeGemm:
         self._perf: dict[str, dict[str, float]] = {"G": {}, "N": {}}
         self._global: dict[str, float] = {}
         self._errors: list[tuple[str, int, int, str]] = []
+        self._finished: set[str] = set()
         self._seen = False
 
     def feed(self, line: Line) -> int:
@@ -82,6 +85,8 @@ class MultiNodeGemm:
             level, rank, host, local, text = match.groups()
             self._hosts.setdefault(host)
             self._where[rank] = f"{host} L{local}"
+            if text.endswith("FINISHED"):
+                self._finished.add(rank)
             if level == "E" and line.whole:
                 self._errors.append((host, int(local), int(rank), re.sub(r"^T:\w+ ", "", text)))
             return FACT
@@ -125,3 +130,5 @@ class MultiNodeGemm:
             )
         if not self._global:
             draft.cut("the diagnostic has no summary")
+        if unfinished := measured.keys() - self._finished:
+            draft.cut(f"{len(unfinished)} rank(s) did not say that they finished")

@@ -67,6 +67,7 @@ class DcgmText:
         self._rows = 0
         self._closed = False
         self._torn = False
+        self._begun = False
 
     def feed(self, line: Line) -> int:
         """Take a line."""
@@ -97,6 +98,7 @@ class DcgmText:
         name, indent = left.strip(), len(left) - len(left.lstrip())
         piece = text[1 : 1 + _WRAP]
         if name.startswith("=") or name == "Diagnostic":
+            self._begun = True
             return FACT
         self._rows += 1
         self._closed = False
@@ -223,6 +225,8 @@ class DcgmText:
         """Write results into the draft."""
         self._flush()
         if not self._kinds or not (self._tests or self._draft.details or self._draft.versions):
+            if self._begun and not self._closed:
+                self._draft.cut("the diagnostic's table is cut behind its header")
             return
         kind = next(kind for kind in ("mndiag", "health", "text") if kind in self._kinds)
         draft = self._draft
@@ -234,6 +238,7 @@ class DcgmText:
         pcie = bandwidths([*self._stray, *(text for test in self._tests for text in test.infos)])
         if pcie:
             draft.details["pcie_gbps"] = pcie
+        draft.closed = draft.closed or (self._closed and not self._torn)
         if not self._closed or self._torn:
             draft.cut("the diagnostic's table is cut: its closing border or a row's end is missing")
 

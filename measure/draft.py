@@ -45,6 +45,8 @@ class Draft:
     result_line: bool = False
     incomplete: list[str] = field(default_factory=list)
     """Why the log is not whole, in words; each becomes a warning."""
+    closed: bool = False
+    """The end mark of what was read has been seen: a last line without line end then cuts nothing."""
     foreign: str | None = None
     """The tool whose table is running and which is not ours: rows without header are not taken meanwhile."""
     generation: int = 0

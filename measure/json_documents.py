@@ -75,6 +75,7 @@ class JsonDocuments:
 
     def _take(self, document: dict[str, Any], whole: bool) -> bool:
         taken = any(take(document, whole, self._draft) for take in KINDS)
+        self._draft.closed = self._draft.closed or (taken and whole)
         if taken and not whole:
             self._draft.cut("the JSON document is cut or damaged")
         return taken

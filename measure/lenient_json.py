@@ -34,7 +34,7 @@ def _salvage(text: str) -> Any:
         elif word is not None:
             # A number at the very end may have lost digits.
             if match.end() < len(text):
-                tree.put(_WORDS[word] if word in _WORDS else json.loads(word))
+                tree.put(_WORDS[word] if word in _WORDS else _value(word))
         elif mark and not tree.mark(mark):
             break
     return tree.root
@@ -80,6 +80,11 @@ class _Tree:
         if mark == "," and self._open:
             self._keys[-1] = None
         return True
+
+
+def _value(word: str) -> float | int:
+    """A number; leading zeros, which JSON forbids, are read as they were meant."""
+    return int(word) if word.lstrip("-").isdigit() and len(word) < 100 else float(word)
 
 
 def _string(token: str) -> str:

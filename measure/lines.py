@@ -19,6 +19,9 @@ _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_]|[ -/][0-~])|[\x00\x08]"
 )
 
+_ENDLESS = re.compile(r"\d{100,}")
+"""No number: what prints a hundred digits is no log line of ours, and Python refuses to read 4,300 of them."""
+
 _PREFIX = re.compile(
     r"""(?:
       \ufeff
@@ -56,7 +59,10 @@ def parse(raw: bytes, whole: bool) -> Line:
         if match.lastgroup:
             sources.append(match.group(match.lastgroup))
         at = match.end()
-    return Line(text[at:], " ".join(sources), whole)
+    body = text[at:]
+    if len(body) > 100 and _ENDLESS.search(body):
+        body = _ENDLESS.sub("#", body)
+    return Line(body, " ".join(sources), whole)
 
 
 def clean(block: bytes) -> bytes:

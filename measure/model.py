@@ -6,6 +6,7 @@ contract of `python -m measure`: sizes in bytes, bandwidth in GB/s (10^9 bytes/s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -223,6 +224,10 @@ class Measurement:
 
     def to_json(self) -> Json:
         """The document `python -m measure` prints for a file."""
+        document: Json = _finite(self._document())
+        return document
+
+    def _document(self) -> Json:
         return {
             "file": self.file,
             "format": self.format,
@@ -245,3 +250,12 @@ class Measurement:
             "details": dict(self.details),
             "result_line": self.result_line,
         }
+
+
+def _finite(value: Any) -> Any:
+    """The same value with None for every nan and infinity: JSON has no word for them, and they are no measurement."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value

@@ -54,6 +54,8 @@ class _Open:
     torn: list[str] = field(default_factory=list)
     elided: bool = False
     name: str | None = None
+    concludes: bool | None = None
+    """Whether the line of a program that announces its end was seen; None where it did not announce its beginning."""
 
     def begun(self) -> bool:
         """Whether anything of the table itself was seen."""
@@ -143,8 +145,13 @@ class NcclTables:
 
     def _program(self, line: Line, match: re.Match[str]) -> None:
         table = self._table(line.source)
-        if match.group(1) == "starting" and table.begun():
-            table = self._next(line.source)
+        if match.group(1) == "starting":
+            if table.begun():
+                table = self._next(line.source)
+            table.concludes = False
+        elif line.whole or match.group(2) == table.name:
+            # The program's last words come behind its table, which a next one may have closed already.
+            table.concludes = True
         if line.whole:
             table.name = match.group(2)
 
@@ -227,6 +234,7 @@ class NcclTables:
         draft.formats.append("rccl-tests" if self._rccl else "nccl-tests")
         for table in kept:
             draft.tables.append(self._close(table))
+        draft.closed = draft.closed or all(table.complete for table in draft.tables)
         self._whole_run(kept)
 
     def _close(self, table: _Open) -> Table:
@@ -281,6 +289,8 @@ def _missing(table: _Open) -> list[str]:
         out.append("the line 'Out of bounds values' is missing")
     if not table.average_seen:
         out.append("the line 'Avg bus bandwidth' is missing or cut")
+    if table.concludes is False:
+        out.append("the line 'Collective test concluded' is missing")
     if table.elided:
         out.append("lines were left out ('...')")
     out.extend(gaps(table.plan, [made.size for made in table.rows]))

@@ -61,6 +61,7 @@ class OwnLines:
         if document is None:
             return
         draft.result_line = True
+        draft.closed = True
         draft.formats.insert(0, "clusterproof")
         draft.collective = _text(document.get("collective")) or draft.collective
         draft.ranks = _integer(document.get("world_size")) or draft.ranks

@@ -59,6 +59,7 @@ class PerftestTables:
         body = line.body
         if _DASHES.match(body):
             table.closed = bool(table.rows)
+            self._draft.closed = table.closed
             return FACT
         if table.keys and _CUT_ROW.match(body):
             return self._row(line)
@@ -93,7 +94,7 @@ class PerftestTables:
             table.torn = True
         else:
             table.rows.append(row)
-            table.closed = False
+            table.closed = self._draft.closed = False
         return FACT
 
     def _facts(self, body: str) -> int:

@@ -87,12 +87,14 @@ class _Reading:
         self.generation = 0
         self.seen: dict[bytes, int] = {}
         self.any = False
+        self.unfinished = False
         self.blocks = 0
         self.look_until = _LOOK_ON
 
     def block(self, block: bytes, whole: bool) -> None:
         """All lines of a block; `whole` is False where its last line has no end."""
         self.any = True
+        self.unfinished = not whole
         shapes = block.translate(None, _DIGITS).split(b"\n")
         fresh = set(shapes) - self.boring
         self.blocks += 1
@@ -151,6 +153,8 @@ class _Reading:
         for reader in self.readers:
             reader.finish()
         self.events.finish()
+        if self.unfinished and not draft.closed:
+            draft.cut("the last line has no end")
         if not draft.formats:
             draft.cut("nothing in this file is of a known format" if self.any else "the file is empty")
         tables_whole = all(table.complete for table in draft.tables) and all(t.complete for t in draft.tool_tables)

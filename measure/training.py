@@ -166,6 +166,7 @@ class TrainingLogs:
         if len(log.steps) >= _MAX_RECORDS:
             return
         log.steps.append(step)
+        log.ended = False
         if number is not None:
             log.furthest = max(log.furthest, number)
             log.recent[number] = len(log.steps) - 1
@@ -214,17 +215,19 @@ class TrainingLogs:
             self._draft.cut("every progress line is cut")
 
     def _whole(self, log: _Log) -> None:
-        """Whether the training came to its end, as far as its format can say."""
+        """Whether the training came to its end: only an end mark or the last step of those announced proves it."""
         last = log.steps[-1] if log.steps else None
         total = last.extra.get("of") if last else None
-        if log.ended or last is None:
-            return
-        if isinstance(total, int) and last.step is not None:
-            # Some count from 0 against the total.
-            if last.step < total - 1:
-                self._draft.cut(f"the log ends at step {last.step} of {total}")
+        number = last.step if last else None
+        # Some count from 0 against the total.
+        if log.ended or (isinstance(total, int) and number is not None and number >= total - 1):
+            self._draft.closed = True
+        elif isinstance(total, int):
+            self._draft.cut(f"the log ends at step {number} of {total}")
         elif log.format.end or log.format.final:
             self._draft.cut(f"the end mark of {log.format.name} is missing")
+        else:
+            self._draft.cut(f"{log.format.name} prints no end mark: whether steps are missing cannot be known")
 
 
 def _values(part: Part, text: str, groups: Mapping[str, str | None]) -> tuple[dict[str, Any], set[str]]:

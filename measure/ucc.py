@@ -1,7 +1,7 @@
 """`ucc_perftest`: times in microseconds and bus bandwidths in GB/s by count and size.
 
 Its bandwidth `min` is the larger one: the three belong to the average, least and greatest time. The tool prints no end
-mark; the table counts as complete when its last row is whole.
+mark, so that its table is never known to be complete.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class UccTables:
         draft.tool = "ucc_perftest"
         if self._collective:
             draft.collective = _COLLECTIVES.get(self._collective, self._collective)
-        whole = bool(self._rows) and not self._torn
-        if not whole:
+        if self._torn or not self._rows:
             draft.cut("ucc_perftest: the table has no rows or ends in the middle of one")
-        draft.tool_tables.append(ToolTable("ucc_perftest", tuple(self._rows), whole))
+        draft.cut("ucc_perftest prints no end mark: whether rows are missing cannot be known")
+        draft.tool_tables.append(ToolTable("ucc_perftest", tuple(self._rows), complete=False))
