@@ -94,10 +94,11 @@ class KubernetesCluster:
         return plan, _kind(str(workload.extra.get("launchKind") or self.settings.launch_kind))
 
     def render(self, workload: Workload) -> list[Json]:
-        """The objects that `run` would create, owner references aside."""
+        """The objects that `run` would create, but for the owner's uid."""
         plan, kind = self.plan(workload)
         primary = kind.primary(plan)
-        return [primary, *(body for _, body in dependants(plan, kind, primary))]
+        meta = {**primary["metadata"], "uid": "(given by the API server)"}
+        return [primary, *(body for _, body in dependants(plan, kind, {**primary, "metadata": meta}))]
 
     def _facts(self, workload: Workload, node: Json) -> dict[str, str]:
         if self._catalog is None:

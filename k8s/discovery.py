@@ -25,7 +25,7 @@ from k8s.settings import Settings
 
 CORDONED = "node.kubernetes.io/unschedulable"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-SHARED_NICS = 16
+SHARED_NICS = 32
 """An RDMA resource with more than this is a number of shares of shared NICs, not of NICs."""
 CONDITION_FIELDS = ("type", "status", "reason", "message")
 DROPPED_LABELS = ("feature.node.kubernetes.io/",)

@@ -28,6 +28,8 @@ from k8s.watch import View
 
 POLL_S = 0.5
 """A stop and the nodes are looked at this often when no pod changes."""
+CLOCKS_S = 1.0
+"""How far the clocks of two nodes may differ."""
 CREATED_S = 5.0
 """A controller creates pods at once; after this long it is asked why it did not."""
 UNREACHED_S = 180.0
@@ -75,6 +77,8 @@ class Execution:
         try:
             try:
                 self._evict_strangers()
+                # The limits of queue and run begin now, not when we began to wait for another session.
+                self._course.begun = time.monotonic()
                 primary = self._launch()
             except ApiError as error:
                 if error.status not in (400, 403, 404, 409, 422):
@@ -135,7 +139,8 @@ class Execution:
         age = max(0.0, (datetime.now(UTC) - created).total_seconds())
         if age > 2:
             self._say("adopted")
-        self._course.begun = self._begun - age
+        self._course.begun -= age
+        self._begun -= age
         self._wall -= age
 
     def _evict_strangers(self) -> None:
@@ -293,24 +298,27 @@ class Execution:
     def _exits(self, tails: Mapping[str, str], origin: float) -> tuple[RankExit, ...]:
         """One entry a rank where the launcher left its code, else one for the pod's first rank; failures have tails."""
         places = {node: k for k, node in enumerate(self._workload.nodes)}
+        pods = [pod for pod in self._course.pods.values() if pod.node in places and (pod.started or pod.over)]
+        earliest = min((pod.ended() for pod in pods if pod.code), default=0.0)
         exits = []
-        for pod in self._course.pods.values():
-            if pod.node not in places or not (pod.started or pod.over):
-                continue
+        for pod in pods:
             first = places[pod.node] * self._workload.ranks_per_node
             reason = pod.reason if pod.reason not in ("Completed", "Error") else str(pod.digest().get("what", ""))
             codes: Mapping[int, int | None] = pod.exits() or {first: pod.code}
             for rank, code in codes.items():
                 tail = tails.get(pod.node, "") if code != 0 else ""
-                at = max(0.0, pod.ended(rank) - origin) if code is not None else 0.0
-                exits.append(RankExit(rank, pod.node, code, reason if code else "", tail, round(at, 2)))
+                # What the kernel killed ended before the ranks that missed it; nodes' clocks are not that exact.
+                cause = pod.killed and code not in (0, None) and pod.ended(rank) - earliest < CLOCKS_S
+                end = earliest if cause else pod.ended(rank) + (0.001 if code else 0)
+                at = max(0.0, end - origin) if code is not None else 0.0
+                exits.append(RankExit(rank, pod.node, code, reason if code else "", tail, round(at, 3)))
         return tuple(sorted(exits, key=lambda item: item.rank))
 
     def _durations(self) -> dict[str, float]:
         """Seconds by phase, by when we saw it begin."""
         times = self._course.times
         marks = [
-            ("queued", self._course.begun, times.get("scheduled")),
+            ("queued", self._begun, times.get("scheduled")),
             ("pulling", times.get("scheduled"), times.get("started")),
             ("running", times.get("started"), time.monotonic()),
         ]

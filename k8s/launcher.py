@@ -164,18 +164,25 @@ def end_all(processes: dict[int, subprocess.Popen[bytes]], how: signal.Signals) 
                 os.killpg(process.pid, how)
 
 
+def await_end(rank: int, process: subprocess.Popen[bytes], ends: dict[str, float]) -> None:
+    """Note the moment a rank ends; which was first tells the cause from its victims."""
+    process.wait()
+    ends[str(rank)] = round(time.time(), 3)
+
+
 def supervise(processes: dict[int, subprocess.Popen[bytes]], pumps: list[threading.Thread]) -> None:
     """Wait for all ranks; when one fails the others get a moment, then the pod ends with the first failure's code."""
     exits: dict[int, int] = {}
     ends: dict[str, float] = {}
     code, deadline = 0, 0.0
+    for rank, process in processes.items():
+        threading.Thread(target=await_end, args=(rank, process, ends), daemon=True).start()
     while len(exits) < len(processes):
         for rank, process in processes.items():
             status = process.poll()
             if rank in exits or status is None:
                 continue
             exits[rank] = status
-            ends[str(rank)] = round(time.time(), 2)
             if status and not code:
                 code = status if status > 0 else 128 - status
                 deadline = time.monotonic() + GRACE_S
