@@ -23,11 +23,24 @@ def bandwidth(case: CaseRecord) -> bytes | None:
 
 @canvas.styled
 def _draw(case: CaseRecord, curves: Sequence[Points]) -> bytes:
-    figure, plot = canvas.axes(_title(case), f"{case.id}, {plural(len(case.nodes), 'node')}")
+    band = [each for each in case.measurement.spread if each.busbw is not None] if case.measurement is not None else []
+    note = f"{case.id}, {plural(len(case.nodes), 'node')}"
+    if band:
+        note += f"; shaded: least to largest of {band[-1].repeats} repeats, the least at the largest size counts"
+    figure, plot = canvas.axes(_title(case), note)
     sizes = sorted({count for points in curves for count, _ in points})
     for points in curves[:-1]:
         plot.plot(*zip(*points, strict=True), color=canvas.RULE, lw=1.2, zorder=2)
     plot.plot(*zip(*curves[-1], strict=True), color=canvas.BLUE, lw=2.2, marker="o", ms=4, zorder=3)
+    plot.fill_between(
+        [each.size for each in band],
+        [each.busbw.min for each in band if each.busbw is not None],
+        [each.busbw.max for each in band if each.busbw is not None],
+        color=canvas.GOOD,
+        alpha=0.6,
+        lw=0,
+        zorder=2,
+    )
     end = curves[-1][-1]
     canvas.label(plot, number(end[1]), end, (7, 0), va="center", fontweight="bold", color=canvas.BLUE)
     levels = _levels(plot, case, sizes[0])

@@ -39,6 +39,23 @@ def test_nodes_are_drawn_among_their_peers_few_or_many(count: int) -> None:
     dimensions(picture)
 
 
+def test_slow_processes_of_one_machine_are_not_called_out_of_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: list[str] = []
+
+    def draw(_title: str, _unit: str, _measured: object, poor: set[str]) -> bytes:
+        titles.append(",".join(sorted(poor)))
+        return b""
+
+    monkeypatch.setattr("reports.chart_nodes._draw", draw)
+    single = cases()[1]
+    group = [
+        single.model_copy(update={"nodes": [f"n{index}"], "value": 100.0 + 300 * (index > 0)}) for index in range(4)
+    ]
+    nodes_among_peers("x", group)
+    nodes_among_peers("x", [case.model_copy(update={"backend": "gloo"}) for case in group])
+    assert titles == ["n0", ""]
+
+
 def test_nothing_is_drawn_from_nothing() -> None:
     bare = CaseRecord(id="a", verdict="failed", nodes=["n1", "n2"])
     assert list(charts.of_case(bare)) == []
