@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from catalog import format_size
-from criteria.metrics import match_size, repeats, wrong_by_size
+from criteria.metrics import cells, match_size, metrics, repeats, wrong_by_size
 from criteria.model import Check, Conditions, Reason
 from criteria.training import said
 from measure import Measurement
@@ -16,18 +16,36 @@ from measure import Measurement
 ALWAYS = "always on"
 
 
-def whole(measurement: Measurement | None, conditions: Conditions) -> Iterator[Check]:
-    """Whether there is a measurement of the asked kind, read to its end, by all ranks, with every size."""
+def whole(measurement: Measurement | None, conditions: Conditions, *, measured_entry: bool) -> Iterator[Check]:
+    """Whether there is a measurement of the asked kind, read to its end, by all ranks, with every size.
+
+    `measured_entry`: the catalog's own entries must leave a measurement; a user's own program may print what it likes.
+    """
     if measurement is None:
         yield _missing("measurement", "the run left nothing to read")
+        return
+    if not conditions.collective and measurement.format == "unknown" and not measured_entry:
         return
     if not measurement.complete:
         yield _missing("complete", f"the log stops before its end ({_extent(measurement)})")
     if not conditions.collective:
+        if measured_entry and not _says_something(measurement):
+            yield _missing("measurement", "nothing was measured in the log")
         return
     yield from _collective(measurement, conditions)
     yield from _sizes(measurement, conditions)
     yield from _ranks(measurement, conditions)
+
+
+def _says_something(measurement: Measurement) -> bool:
+    """Whether the log holds any number or result that a criterion could be held against."""
+    return bool(
+        measurement.steps
+        or measurement.results
+        or measurement.tables
+        or measurement.tool_tables
+        or metrics(measurement)
+    )
 
 
 def _collective(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
@@ -100,11 +118,21 @@ def right(measurement: Measurement | None, conditions: Conditions) -> Iterator[C
     if bad or bounds or ranks:
         yield _corrupt(bad, bounds, [entry.get("rank") for entry in ranks])
         return
-    unchecked = [size for size in repeats(measurement, "busbw") if size not in by_size and size > 0]
+    compared = {size for size, _place, cell in cells(measurement) if _deviation(cell.error_raw) is not None}
+    checked = compared | set(by_size)
+    unchecked = [size for size in repeats(measurement, "busbw") if size not in checked and size > 0]
     if conditions.collective and unchecked:
         yield _missing("wrong", f"the results at {_listed(unchecked)} were not checked (#wrong is N/A)")
-    elif by_size:
+    elif checked:
         yield Check("wrong", ok=True, text="no result element is wrong", value=0, expected=0, source=ALWAYS)
+
+
+def _deviation(text: str | None) -> float | None:
+    """The largest deviation that the `error` column of old nccl-tests prints; None for N/A."""
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None
 
 
 def _corrupt(bad: dict[int, int], bounds: int, ranks: list[object]) -> Check:

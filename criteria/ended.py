@@ -29,6 +29,8 @@ BROKEN: Mapping[str, Reason] = {
     "stalled": Reason.STALLED,
     "timed_out": Reason.TIMED_OUT,
 }
+APPLICATION_XIDS = frozenset({13, 31, 43, 45})
+"""Xids that a program's own error raises, or the end of a process: they accuse no hardware (NVIDIA, "Xid Errors")."""
 _EVENT_KINDS = {"unhealthy": "health", "lost": "lost"}
 
 
@@ -115,7 +117,7 @@ def _log_hints(measurement: Measurement | None, conditions: Conditions) -> Itera
         if isinstance(entry.get("rank"), int) and entry.get("node"):
             places.setdefault(entry["rank"], str(entry["node"]))
     for event in measurement.events:
-        if event.host:
+        if event.host and not (event.kind == "xid" and event.code in APPLICATION_XIDS):
             yield Hint(event.host, f"{event.kind} {event.code if event.code is not None else ''}: {event.what}".strip())
     for error in measurement.errors:
         node = (places.get(error.rank) if error.rank is not None else None) or error.host

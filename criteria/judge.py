@@ -13,6 +13,7 @@ from catalog import Catalog, Threshold
 from criteria import always, ended
 from criteria.absolute import Bound, bounds
 from criteria.bandwidth import built_in
+from criteria.diagnostics import diagnosed
 from criteria.history import Baseline
 from criteria.losses import sane_losses
 from criteria.metrics import METRICS, largest_size, metrics
@@ -55,7 +56,7 @@ class Judge:
     def _checks(self, measurement: Measurement | None, conditions: Conditions) -> Iterator[Check]:
         exited = ended.exits(conditions)
         yield exited
-        whole = tuple(always.whole(measurement, conditions))
+        whole = tuple(always.whole(measurement, conditions, measured_entry=conditions.entry in self._by_entry))
         # A run that broke off has said why; that its log is cut is the consequence, not one more finding.
         yield from (check for check in whole if check.ok or exited.ok)
         yield from always.right(measurement, conditions)
@@ -63,6 +64,7 @@ class Judge:
             return
         yield from expected_transport(measurement, conditions, self._catalog)
         yield from sane_losses(measurement)
+        yield from diagnosed(measurement)
         # Half a sweep has no largest size: only a run that ended well has numbers to hold against a bound.
         if exited.ok and all(check.ok for check in whole):
             yield from self._bounded(measurement, conditions)

@@ -56,8 +56,9 @@ def said(measurement: Measurement, key: str) -> Any:
 
 
 def settled(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps without warm-up."""
-    return steps[min(WARMUP_STEPS, len(steps) // 2) :]
+    """The steps without warm-up and without those the loss scaler skipped: they trained nothing."""
+    useful = [step for step in steps if step.loss is not None or not step.extra.get("skipped")]
+    return useful[min(WARMUP_STEPS, len(useful) // 2) :]
 
 
 def _mean(measurement: Measurement, read: Callable[[Step], float | None]) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 from catalog import Threshold, healthy_busbw
 from catalog.words import COLLECTIVES
 from criteria import CriteriaError, Event, Judge, Reason
-from measure import LogError, LogEvent, Measurement, Step, Table
+from measure import Cell, LogError, LogEvent, Measurement, Result, Step, Table
 from tests.criteria.runs import CATALOG, SIZES, G, conditions, ended, judge, measured
 
 
@@ -371,21 +371,89 @@ def test_a_tolerance_that_would_let_everything_pass_is_refused(tolerance: float)
         Judge(CATALOG, tolerance=tolerance)
 
 
-def training(losses: list[float | None]) -> Measurement:
-    steps = tuple(Step(step=number, time_s=1.0, loss=loss, extra={}) for number, loss in enumerate(losses, 1))
+def training(losses: list[float | None], first: int = 1, **extra: Any) -> Measurement:
+    steps = tuple(
+        Step(step=number, time_s=1.0, loss=loss, extra={"nan": ["loss"]} if loss is None else extra)
+        for number, loss in enumerate(losses, first)
+    )
     return Measurement(complete=True, format="torchtitan", steps=steps)
 
 
+FALLING: list[float | None] = [9.0 - 0.1 * number for number in range(30)]
+RISING: list[float | None] = [9.0 + 0.1 * number for number in range(30)]
+TRAINING = conditions(entry="gpt-small", collective=None)
+
+
+def test_a_loss_that_is_no_number_names_its_step() -> None:
+    losses = [*FALLING[:6], None, *FALLING[7:]]
+    verdict = judge(training(losses), TRAINING)
+    assert verdict.reason is Reason.DATA_CORRUPTION
+    assert "the loss at step 7 is not a number" in verdict.message
+
+
+@pytest.mark.parametrize("extra", [{"nan": ["grad_norm"]}, {"nan_iterations": 1}])
+def test_a_perfect_loss_with_gradients_that_are_no_numbers_is_a_failure(extra: dict[str, Any]) -> None:
+    assert judge(training([0.0, 0.0], **extra), TRAINING).reason is Reason.DATA_CORRUPTION
+
+
+def test_a_loss_must_fall_where_the_training_begins() -> None:
+    assert judge(training(FALLING), TRAINING).passed
+    verdict = judge(training(RISING), TRAINING)
+    assert verdict.reason is Reason.THRESHOLD_VIOLATION
+    assert "loss did not fall over 30 steps" in verdict.message
+    assert judge(training(RISING, first=31214), TRAINING).passed
+    assert judge(training(RISING[:5]), TRAINING).passed
+
+
+def test_a_loss_that_skipped_steps_leave_out_is_not_said() -> None:
+    skipped = tuple(Step(step=number, time_s=5.0, extra={"skipped": 1}) for number in range(3))
+    run = Measurement(complete=True, format="megatron-lm", steps=(*skipped, *training(FALLING).steps))
+    assert judge(run, TRAINING).passed
+
+
+@pytest.mark.parametrize("status", ["fail", "error"])
+def test_a_failed_diagnostic_fails_and_names_test_and_gpu(status: str) -> None:
+    results = (Result("pcie", "pass", gpu=0), Result("memory", status, gpu=3, error="row remap pending"))
+    verdict = judge(Measurement(complete=True, format="dcgm-json", results=results), TRAINING)
+    assert verdict.reason is Reason.HARDWARE_FAILURE_DETECTED
+    assert "memory on GPU 3" in verdict.message
+    assert "row remap pending" in verdict.message
+
+
+@pytest.mark.parametrize("statuses", [["skip"], ["skip", "not_run"]])
+def test_skipped_is_not_passed(statuses: list[str]) -> None:
+    results = tuple(Result("memory", status) for status in statuses)
+    verdict = judge(Measurement(complete=True, format="dcgm-json", results=results), TRAINING)
+    assert verdict.outcome == "inconclusive"
+    assert "nothing ran" in verdict.message
+
+
+def test_some_skipped_tests_beside_passed_ones_are_shown() -> None:
+    results = (Result("pcie", "pass", gpu=0), Result("nvbandwidth", "skip"))
+    verdict = judge(Measurement(complete=True, format="dcgm-json", results=results), TRAINING)
+    assert verdict.passed
+    assert "1 passed, 1 skip" in verdict.message
+
+
+def test_a_users_own_program_is_judged_by_its_exit_and_thresholds_alone() -> None:
+    own = conditions(entry="my-workload", collective=None)
+    silent = Measurement(format="unknown", complete=False)
+    assert judge(silent, own).passed
+    assert judge(silent, own, Threshold(metric="goodputRatio", min=0.5)).reason is Reason.NO_MEASUREMENT
+
+
 @pytest.mark.parametrize(
-    ("losses", "words"),
-    [
-        ([9.0 - 0.1 * n if n != 6 else None for n in range(30)], "the loss at step 7 is not a number"),
-        ([9.0 + 0.1 * n for n in range(30)], "loss did not fall over 30 steps"),
-    ],
+    ("code", "accused"), [(79, True), (94, True), (13, False), (31, False), (43, False), (45, False)]
 )
-def test_a_loss_must_be_finite_and_fall(losses: list[float | None], words: str) -> None:
-    given = conditions(entry="gpt-small", collective=None)
-    verdict = judge(training(losses), given)
-    assert verdict.outcome == "failed"
-    assert words in verdict.message
-    assert judge(training([9.0 - 0.1 * n for n in range(30)]), given).passed
+def test_an_xid_of_an_application_accuses_nobody(code: int, accused: bool) -> None:
+    run = measured(events=(LogEvent("xid", "Xid", code=code, host="node-0"),))
+    assert bool(judge(run).hints) is accused
+
+
+@pytest.mark.parametrize(("raw", "checked"), [("0e+00", True), ("1e-06", True), ("N/A", False), (None, False)])
+def test_the_old_error_column_counts_as_a_check_where_it_has_a_number(raw: str | None, checked: bool) -> None:
+    table = measured().tables[0]
+    rows = tuple(
+        replace(row, out_of_place=replace(row.out_of_place or Cell(), wrong=None, error_raw=raw)) for row in table.rows
+    )
+    assert judge(measured(tables=(replace(table, rows=rows),))).passed is checked
