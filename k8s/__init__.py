@@ -5,6 +5,7 @@ manifests are dicts made from plain data; a run is a small state machine over wh
 """
 
 from k8s.cluster import KubernetesCluster
+from k8s.publish import publish, runner
 from k8s.settings import Gang, Owner, Settings, Target
 
-__all__ = ["Gang", "KubernetesCluster", "Owner", "Settings", "Target"]
+__all__ = ["Gang", "KubernetesCluster", "Owner", "Settings", "Target", "publish", "runner"]
