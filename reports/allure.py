@@ -128,7 +128,7 @@ def steps(case: CaseRecord, origin: int) -> Iterator[TestStepResult]:
     if case.isolation is not None:
         yield from _rounds(case.isolation, origin, _ms(origin, end))
         last = _ms(origin, case.ended if case.ended is not None else end)
-        yield _step(_conclusion(case.isolation), STATUSES[case.verdict], last, last)
+        yield _step(words.conclusion(case.isolation), STATUSES[case.verdict], last, last)
 
 
 def _rounds(found: IsolationRecord, origin: int, otherwise: int) -> Iterator[TestStepResult]:
@@ -161,13 +161,6 @@ def _probe_step(probe: ProbeRecord, origin: int, otherwise: int) -> TestStepResu
     if probe.outcome != "passed" and (text := "; ".join(filter(None, [probe.reason, probe.told]))):
         step.statusDetails = StatusDetails(message=text)
     return step
-
-
-def _conclusion(found: IsolationRecord) -> str:
-    parts = [found.headline or found.verdict]
-    if found.certified_rest is not None:
-        parts.append(words.certified_line(found.certified_rest))
-    return "; ".join(parts)
 
 
 def _step(name: str, status: str, start: int, stop: int) -> TestStepResult:

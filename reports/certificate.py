@@ -125,7 +125,7 @@ def _finding_rows(record: Record) -> Iterator[tuple[str, str, str]]:
         for what, text in words.other_findings(found):
             yield what, case.id, text
         if found.certified_rest is not None:
-            yield "certified", case.id, words.certified_line(found.certified_rest)
+            yield "certified", case.id, words.certified_line(found)
 
 
 def _not_tested(record: Record) -> Section:

@@ -26,7 +26,7 @@ def _draw(case: CaseRecord, curves: Sequence[Points]) -> bytes:
     band = [each for each in case.measurement.spread if each.busbw is not None] if case.measurement is not None else []
     note = f"{case.id}, {plural(len(case.nodes), 'node')}"
     if band:
-        note += f"; shaded: least to largest of {band[-1].repeats} repeats, the least at the largest size counts"
+        note += f"; shaded: {band[-1].repeats} repeats, of which the worst counts"
     figure, plot = canvas.axes(_title(case), note)
     sizes = sorted({count for points in curves for count, _ in points})
     for points in curves[:-1]:

@@ -26,10 +26,10 @@ def isolation_in_time(case: CaseRecord) -> bytes | None:
 @canvas.styled
 def _draw(case: CaseRecord, found: IsolationRecord, timed: Sequence[ProbeRecord]) -> bytes:
     nodes, hidden = _rows(case, found)
-    note = f"{words.isolation_title(case.id, found)}; a bar is a probe on a node, in GB/s"
+    note = f"{words.isolation_title(case.id, found)}; figures in GB/s"
     if hidden:
         note += f"; {hidden} more nodes are not drawn"
-    figure, plot = canvas.axes(_title(found), note, height=min(11.0, 1.9 + 0.25 * len(nodes)))
+    figure, plot = canvas.axes(words.conclusion(found), note, height=min(11.0, 1.9 + 0.25 * len(nodes)))
     position = {name: index for index, name in enumerate(nodes)}
     took = max(probe.ended or 0.0 for probe in timed) - min(case.started or 0.0, timed[0].started or 0.0)
     if case.started is not None:
@@ -38,7 +38,7 @@ def _draw(case: CaseRecord, found: IsolationRecord, timed: Sequence[ProbeRecord]
     for probe in timed:
         when = (probe.started or 0.0, probe.ended or 0.0)
         _bar(plot, position, probe.nodes, when, outcome=probe.outcome, value=probe.value, took=took)
-    _name_rows(plot, nodes, {suspect.node for suspect in found.suspects} | {n for group in found.sets for n in group})
+    _name_rows(plot, nodes, _accused(found))
     plot.set_xlabel("seconds since the start of the session")
     plot.grid(axis="x", color=canvas.RULE, lw=0.6)
     outcomes = {probe.outcome for probe in timed} | {"failed"}
@@ -78,16 +78,17 @@ def _name_rows(plot: Axes, nodes: Sequence[str], accused: set[str]) -> None:
             label.set_color(canvas.BAD)
 
 
-def _title(found: IsolationRecord) -> str:
-    rest = found.certified_rest
-    return (found.headline or found.verdict) + (f"; the other {len(rest.nodes)} passed together" if rest else "")
+def _accused(found: IsolationRecord) -> set[str]:
+    groups = [*found.sets, *(link.between for link in found.links)]
+    return {suspect.node for suspect in found.suspects} | {name for group in groups for name in group}
 
 
 def _rows(case: CaseRecord, found: IsolationRecord) -> tuple[list[str], int]:
     """Nodes to draw in the case's order, and how many are left out."""
     names = list(dict.fromkeys([*case.nodes, *(name for probe in found.probes for name in probe.nodes)]))
     failed = sorted((probe for probe in found.probes if probe.outcome == "failed"), key=lambda probe: len(probe.nodes))
-    accused = [suspect.node for suspect in found.suspects]
-    ranked = list(dict.fromkeys([*accused, *(name for probe in failed for name in probe.nodes), *names]))
+    ranked = list(
+        dict.fromkeys([*sorted(_accused(found)), *(name for probe in failed for name in probe.nodes), *names])
+    )
     kept = set(ranked[:MOST_ROWS])
     return [name for name in names if name in kept], len(names) - len(kept)

@@ -43,7 +43,7 @@ def _isolation(case: CaseRecord) -> Iterator[str]:
     yield from _section("suspects", (f"{each.node}: {words.suspect_line(each)}" for each in found.suspects))
     yield from _section("also found", (f"{what}: {text}" for what, text in words.other_findings(found)))
     if found.certified_rest is not None:
-        yield from _section("certified", iter([words.certified_line(found.certified_rest)]))
+        yield from _section("certified", iter([words.certified_line(found)]))
     yield from _section(words.isolation_title(case.id, found), iter(found.story))
 
 

@@ -101,7 +101,7 @@ def _findings(record: Record) -> Iterator[tuple[str, str]]:
     for case, found in isolated:
         if found.certified_rest is not None:
             where = f" in {case.entry}" if len(isolated) > 1 else ""
-            yield "certified", words.certified_line(found.certified_rest) + where
+            yield "certified", words.certified_line(found) + where
     yield from ((case.id, one_line(case.message)) for case in record.cases if case.failing and case.id not in explained)
 
 

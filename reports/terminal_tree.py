@@ -9,7 +9,7 @@ from rich.tree import Tree
 
 from reports import words
 from reports.record import IsolationRecord, ProbeRecord
-from reports.text import STYLES, one_line, plural
+from reports.text import STYLES, plural
 
 OUTCOMES = ("failed", "unclear", "invalid", "passed")
 MOST_PROBES = 3
@@ -32,10 +32,7 @@ def isolation_tree(case_id: str, found: IsolationRecord, *, most_lines: int = 24
     else:
         for text in _middle_out([_round_line(number, probes) for number, probes in rounds.items()], room):
             tree.add(text)
-    conclusion = found.headline or found.verdict
-    if found.certified_rest is not None:
-        conclusion = f"{conclusion}; {words.certified_line(found.certified_rest)}"
-    tree.add(Text(one_line(conclusion), style="bold"))
+    tree.add(Text(words.conclusion(found), style="bold"))
     return tree
 
 

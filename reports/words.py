@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reports.record import CaseRecord, CertifiedRest, Criterion, Evidence, IsolationRecord, ProbeRecord, SuspectRecord
+from reports.record import CaseRecord, Criterion, Evidence, IsolationRecord, ProbeRecord, SuspectRecord
 from reports.text import duration, fold, number, one_line, plural
 
 TAIL_LINES = 20
@@ -92,10 +92,22 @@ def scale_line(found: IsolationRecord) -> str:
     return one_line("; ".join([", ".join(parts), *([found.scale.note] if found.scale.note else [])]))
 
 
-def certified_line(rest: CertifiedRest) -> str:
-    """`the other 62 nodes passed together, 391 GB/s`."""
+def certified_line(found: IsolationRecord) -> str:
+    """`the other 62 nodes passed together, 391 of 389 GB/s`; empty where nothing was certified.
+
+    Beside a link or a domain no "other": one end of a link may well have taken part.
+    """
+    rest = found.certified_rest
+    if rest is None:
+        return ""
+    only_nodes = found.suspects and not (found.links or found.domains or found.sets)
     what = f", {figure(rest.value, rest.expected, rest.unit)}" if rest.value is not None else ""
-    return f"the other {plural(len(rest.nodes), 'node')} passed together{what}"
+    return f"{'the other ' if only_nodes else ''}{plural(len(rest.nodes), 'node')} passed together{what}"
+
+
+def conclusion(found: IsolationRecord) -> str:
+    """What an isolation ended with, in one line."""
+    return one_line("; ".join(text for text in (found.headline or found.verdict, certified_line(found)) if text))
 
 
 def probe_line(probe: ProbeRecord) -> str:
