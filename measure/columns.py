@@ -15,6 +15,7 @@ _UNIT: Final = re.compile(
     r"\s*[\[(]?\s*\b(MB/s(?:ec)?|GB/s(?:ec)?|Gb/s(?:ec)?|MiB/s(?:ec)?|usec|us|Mpps|ms)\b\s*[\])]?"
 )
 _PERCENT: Final = re.compile(r"\s*[\[(]%[\])]")
+_BRACKETED: Final = re.compile(r"#\w+|\d[\d.]*% percentile\[\w+\]|[A-Za-z]\w*(?: [a-z]\w*)?\[[^\]]+\]|tps average")
 _SHORT: Final = {"usec": "us", "Mpps": "", "ms": "ms", "us": "us"}
 _FIXED: Final = {
     "size": "size", "#bytes": "size", "bytes": "size", "#iterations": "iterations", "iterations": "iterations",
@@ -26,6 +27,11 @@ _PERCENTILE: Final = re.compile(r"^(?:p(\d+(?:\.\d+)?)\b.*|(\d+(?:\.\d+)?)% perc
 def split(header: str) -> list[str]:
     """The column titles of a header line: they stand at least two blanks (or a tab) apart."""
     return [title for title in re.split(r"\s{2,}|\t+", header.strip().removeprefix("# ").strip()) if title]
+
+
+def bracketed(header: str) -> list[str]:
+    """The titles of a header whose units stand in brackets, also where one blank separates two of them."""
+    return _BRACKETED.findall(header)
 
 
 def unit(title: str) -> str | None:

@@ -78,9 +78,13 @@ def _row(entry: dict[str, Any]) -> Row | None:
     size = entry.get("size")
     if not isinstance(size, int):
         return None
-    halves = [_half(entry, name) for name in ("out_of_place", "in_place")]
-    if halves == [None, None] or "in_place" not in entry:
+    printed = [entry.get(name, {}) for name in ("out_of_place", "in_place")]
+    # A half is null where it was not run; one without its last figure was being written when the program died.
+    if printed == [None, None] or not all(
+        half is None or {"bus_bw", "nwrong"} <= as_dict(half).keys() for half in printed
+    ):
         return None
+    halves = [_half(entry, name) for name in ("out_of_place", "in_place")]
     return Row(
         size=size,
         count=entry.get("count") if isinstance(entry.get("count"), int) else None,
@@ -94,7 +98,7 @@ def _row(entry: dict[str, Any]) -> Row | None:
 
 def _half(entry: dict[str, Any], name: str) -> Cell | None:
     values = entry.get(name)
-    if not isinstance(values, dict) or "bus_bw" not in values:
+    if not isinstance(values, dict):
         return None
     iterations = as_dict(entry.get(f"{name}_per_iter"))
     return Cell(

@@ -23,7 +23,7 @@ _HEADER = re.compile(r"^\s*#bytes\s+#iterations\s")
 _ROW = re.compile(r"^\s*\d+\s+\d+(?:\s+[\d.]+)+\s*$")
 _CUT_ROW = re.compile(r"^\s*\d+\s+\d+\s")
 _DASHES = re.compile(r"^\s*-{20,}\s*$")
-_PAIR = re.compile(r"([A-Z][\w .*]*?)\s*:\s+(\S[^\t:]*?)(?=\s*$|\s{2,}|\t)")
+_PAIR = re.compile(r"([A-Z][\w*-]*(?: [\w.*-]+)*)\s*:\s+(\S[^\t:]*?)(?=\s*$|\s{2,}|\t)")
 _OPERATION: Final = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send"}
 _FACTS: Final = {"Device": "device", "Link type": "link_type", "Number of qps": "qps", "Mtu": "mtu",
                  "Connection type": "connection", "Transport type": "transport_type"}  # fmt: skip
@@ -81,7 +81,7 @@ class PerftestTables:
         if not self._tables:
             self._tables.append(_Open("perftest"))
         table = self._tables[-1]
-        titles = columns.split(body)
+        titles = columns.bracketed(body)
         table.keys = [columns.name(title) for title in titles]
         table.unit = next((unit for title in titles if (unit := columns.unit(title))), None)
         self._draft.generation += 1
