@@ -136,25 +136,28 @@ def error_rate(passes: int) -> str:
 
 def story(s: Search, sets: list[frozenset[str]], transient: str, certified: Certified | None) -> tuple[str, ...]:
     """What was run, what it told, what follows, what could not be told apart."""
-    told = s.first.reason or "failed"
+    told = [s.first.reason] if s.first.reason else []
     if s.first.value is not None and s.first.expected is not None:
-        told += f", {s.first.value:.4g} of {s.first.expected:.4g}"
-    lines = [f"{len(s.group)} nodes {told} together.", *s.story]
+        told.append(f"{s.first.value:.4g} of {s.first.expected:.4g}")
+    lines = [f"{counted(len(s.group), 'node')} failed together{': ' if told else ''}{', '.join(told)}.", *s.story]
     purposes: dict[str, int] = {}
     for record in s.ledger.records:
         purposes[record.probe.purpose] = purposes.get(record.probe.purpose, 0) + 1
     counts = ", ".join(f"{count} {purpose}" for purpose, count in purposes.items())
-    lines.append(f"{len(s.ledger.records)} probes in {s.scheduler.rounds} rounds ({counts}).")
-    for accused in s.suspects.values():
-        for words in accused.alternatives:
-            lines.append(f"{accused.node}: not told apart: {words}.")
-    for node, why in s.doubtful.items():
-        lines.append(f"{node} is neither cleared nor accused: {why}.")
+    probes, rounds = counted(len(s.ledger.records), "probe"), counted(s.scheduler.rounds, "round")
+    lines.append(f"{probes} in {rounds}" + (f" ({counts})." if counts else "."))
+    lines += [f"{each.node}: not told apart: {words}." for each in s.suspects.values() for words in each.alternatives]
+    lines += [f"{node} is neither cleared nor accused: {why}." for node, why in s.doubtful.items()]
     if s.limit and sets:
         lines.append(f"Smallest set still implicated: {s.names(sets[0])}.")
     if transient:
         lines.append(f"Not reproduced: {transient}. It is not called harmless.")
     if certified is not None:
         value = f", {certified.value:.4g}" if certified.value is not None else ""
-        lines.append(f"The other {len(certified.nodes)} nodes passed together{value}.")
+        lines.append(f"The other {counted(len(certified.nodes), 'node')} passed together{value}.")
     return tuple(lines)
+
+
+def counted(number: int, word: str) -> str:
+    """`1 probe`, `2 probes`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"

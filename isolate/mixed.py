@@ -8,11 +8,12 @@ to blame.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from statistics import median
 
 from isolate.model import Variant
 from isolate.schedule import Answer, Ask, Gate, Join, Steps, Wish
-from isolate.search import Search, alike
+from isolate.search import Lens, Search, alike
 
 Nodes = tuple[str, ...]
 
@@ -29,13 +30,24 @@ def mix(s: Search, stuck: Nodes = ()) -> Steps[bool]:
     return found
 
 
+def pair_up(s: Search, nodes: Nodes, lens: Lens) -> Steps[bool]:
+    """Pair the members of one NVLink domain anew until some pass together; nothing is concluded if none do."""
+    for groups in rounds(nodes, s.least, s.many_lanes):
+        answers: list[Answer] = yield Join([_ask(each, lens.variant) for each in groups])
+        if any(answer.passed for answer in answers):
+            return True
+    return False
+
+
 def _pairings(s: Search, stuck: Nodes) -> Steps[bool]:
     everybody = tuple(node for node in s.group if node not in s.ledger.lost and node not in s.ledger.barred)
     fresh = tuple(node for node in everybody if node not in set(stuck))
-    nodes = fresh if len(fresh) >= s.least and len(fresh) < len(everybody) else everybody
+    # Those outside the set that is stuck are more likely good; nothing is concluded before everybody was paired.
+    turns = [rounds(fresh, s.least, s.many_lanes)] if s.least <= len(fresh) < len(everybody) else []
+    turns.append(rounds(everybody, s.least, s.many_lanes))
     ratios: list[float | None] = []
     variant = s.lenses(s.group)[0].variant
-    for groups in rounds(nodes, s.least, s.many_lanes):
+    for groups in chain.from_iterable(turns):
         answers: list[Answer] = yield Join([_ask(each, variant) for each in groups])
         if any(answer.passed for answer in answers):
             s.say(

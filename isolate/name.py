@@ -10,6 +10,7 @@ from __future__ import annotations
 from isolate.model import Variant
 from isolate.schedule import Answer, Ask, Kind, Steps, Wish
 from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Accused, Search
+from isolate.topology import NODE
 
 _TRIES = 3
 """Probes of an intermittent suspect before a pass is believed."""
@@ -48,7 +49,7 @@ def _scale_up(s: Search, accused: Accused, alone: bool | None) -> Steps[None]:
     switch = s.case.mnnvl_switch and not s.ledger.switch_broken
     wish, variant = Wish("any", FABRIC.layers), FABRIC.variant
     if not switch:
-        wish, variant = Wish("outside", frozenset({"node"})), OUTSIDE.variant
+        wish, variant = Wish("outside", NODE), OUTSIDE.variant
     fabric = yield from fails(accused, Ask((accused.node,), "layer", wish, variant))
     if fabric is None:
         accused.alternatives.append("node or scale-up: neither a run on one node nor one without NVLink can be had")
@@ -59,8 +60,17 @@ def _scale_up(s: Search, accused: Accused, alone: bool | None) -> Steps[None]:
 
 def _fabric_or_node(s: Search, accused: Accused) -> Steps[None]:
     """Found on the fabric, no run on one node: inside its NVLink domain a fabric fault does not show."""
-    wish = Wish("domain", SCALE_UP.layers)
-    inside = yield from fails(accused, Ask((accused.node,), "layer", wish, SCALE_UP.variant))
+    inside: bool | None = None
+    used: frozenset[str] = frozenset()
+    for _ in range(2):  # partners there are proven on the fabric only: a failure must come with two of them
+        wish = Wish("domain", NODE, used)
+        answer: Answer = yield Ask((accused.node,), "layer", wish, SCALE_UP.variant)
+        if not (answer.failed or answer.passed):
+            break
+        inside = answer.failed
+        used |= frozenset(answer.partners)
+        if answer.passed:
+            break
     accused.layer = "node" if inside else "fabric"
     if inside is None:
         accused.alternatives.append(

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from isolate.boundary import name_link, path_fault
-from isolate.mixed import mix
+from isolate.mixed import mix, pair_up
 from isolate.name import name_part
 from isolate.schedule import Answer, Ask, Join, Kind, Steps, Wait, Wish
-from isolate.search import Accused, Lens, Search
+from isolate.search import SCALE_UP, Accused, Lens, Search
 
 Nodes = tuple[str, ...]
 Pinned = Literal["suspect", "cleared", "path", "partner", "doubtful", "nobody", "explained"]
@@ -102,7 +102,9 @@ def _ask_alone(node: str) -> Steps[Answer]:
 
 def _with_new_partners(s: Search, group: Nodes, lens: Lens) -> Steps[list[Pinned]]:
     """Nobody is known to be good: look for such nodes among mixed pairings, then pin again."""
-    if s.gate is not None:
+    if lens is SCALE_UP:
+        yield from pair_up(s, s.present(s.map.domains[s.map.nvlink[group[0]]]), lens)
+    elif s.gate is not None:
         yield Wait(s.gate)
     else:
         yield from mix(s, group)

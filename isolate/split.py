@@ -78,7 +78,7 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
         yield Wait(s.gate)
     if s.halted:
         return False
-    if (s.sequential or lens is SCALE_UP) and len(group) > 2 * s.least:
+    if (s.sequential or lens is SCALE_UP) and len(group) >= 2 * s.least:
         return (yield from halve(s, group, lens))
     share = s.scheduler.share
     # What comes and goes is missed once in a while: the parts of a small set run twice before more is made of it.
