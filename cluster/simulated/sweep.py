@@ -122,7 +122,7 @@ class Healthy:
             return 0.0
         if work.backend == "gloo":
             return GLOO_PLATEAU * size_factor("scale-up", 1, nbytes)
-        figure = self.accelerator and healthy_busbw(
+        figure = healthy_busbw(
             self.accelerator,
             collective=work.collective,
             layer=layer,
