@@ -1,6 +1,7 @@
-"""The bandwidth of a communication case where its user set no bound: against the healthy figure, or not decided.
+"""Figures where the user set no bound: bus bandwidth against the healthy figure, single GPUs against their profile.
 
-gloo between CPU processes says nothing about GPUs: the value is shown and judged only by explicit thresholds.
+A communication case on GPUs that nothing applies to is not decided. gloo between CPU processes says nothing about GPUs:
+the value is shown and judged only by explicit thresholds.
 """
 
 from __future__ import annotations
@@ -9,9 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from catalog import Catalog, format_size
 from criteria.absolute import Bound
-from criteria.expectation import Expectation, another_algorithm, expected_busbw, shape
-from criteria.metrics import METRICS, largest_size
+from criteria.expectation import (
+    NODE_METRICS,
+    Expectation,
+    another_algorithm,
+    expected_busbw,
+    expected_of_node,
+    shape,
+)
+from criteria.metrics import METRICS, Metric, largest_size
 from criteria.model import Check, Conditions, Reason
+from criteria.training import said
 from measure import Measurement
 
 _BUSBW = METRICS["busBandwidthGBps"]
@@ -38,20 +47,27 @@ def built_in(
 
 
 def _against(value: float, size: int, expected: Expectation, tolerance: float, conditions: Conditions) -> Check:
+    note = another_algorithm(conditions, value)
+    return _floored(_BUSBW, value, size, expected, tolerance=tolerance, note=note)
+
+
+def _floored(
+    metric: Metric, value: float, size: int | None, expected: Expectation, *, tolerance: float, note: str = ""
+) -> Check:
+    """The value against tolerance x expectation, a lower bound."""
     floor = tolerance * expected.value
     ok = value >= floor
+    at = f" at {format_size(size)}" if size is not None else ""
     text = (
-        f"busBandwidthGBps {value:.4g} {'>=' if ok else '<'} {floor:.4g} GB/s at {format_size(size)} "
-        f"(floor = {tolerance:g} x {expected.value:.4g}; {expected.brief})"
+        f"{metric.name} {value:.4g} {'>=' if ok else '<'} {floor:.4g} {metric.unit}{at} "
+        f"(floor = {tolerance:g} x {expected.value:.4g}; {expected.brief}){'; ' if note else ''}{note}"
     )
-    if note := another_algorithm(conditions, value):
-        text += f"; {note}"
     return Check(
-        _BUSBW.name,
+        metric.name,
         ok=ok,
         text=text,
         value=value,
-        unit=_BUSBW.unit,
+        unit=metric.unit,
         expected=expected.value,
         floor=floor,
         tolerance=tolerance,
@@ -60,6 +76,22 @@ def _against(value: float, size: int, expected: Expectation, tolerance: float, c
         size=size,
         reason=Reason.THRESHOLD_VIOLATION,
     )
+
+
+def node_figures(
+    measurement: Measurement, conditions: Conditions, catalog: Catalog, tolerance: float, applied: Sequence[Bound]
+) -> Iterator[Check]:
+    """GEMM, memory, host link and single-NIC figures against the product's profile, where `applied` has no bound."""
+    if conditions.collective or conditions.accelerator is None:
+        return
+    bound = {each.metric.name for each in applied}
+    for name in NODE_METRICS:
+        if name in bound:
+            continue
+        value = METRICS[name].read(measurement, None)
+        expected = expected_of_node(catalog, conditions, name, str(said(measurement, "precision") or ""))
+        if value is not None and expected is not None:
+            yield _floored(METRICS[name], value, None, expected, tolerance=tolerance)
 
 
 def _shown(value: float, size: int) -> Check:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from catalog import Catalog, Figure, Group, Profile, derive, fabric_bound, healthy_busbw
 from criteria.model import Conditions
 
+NODE_METRICS = ("gemmTFLOPs", "hbmBandwidthGBps", "pcieBandwidthGBps", "rdmaBandwidthGbps")
+"""What one GPU or NIC does by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
@@ -88,6 +91,26 @@ def _from_healthy(conditions: Conditions, group: Group) -> Expectation | None:
         return None
     product = conditions.accelerator.name if conditions.accelerator else "unknown product"
     return Expectation(figure.value, f"{product}, {figure.kind}, {figure.source}", _origin(figure, conditions))
+
+
+def expected_of_node(catalog: Catalog, conditions: Conditions, metric: str, precision: str) -> Expectation | None:
+    """What one GPU, its memory, its host link or one NIC reaches; None where no profile says it.
+
+    `precision` of a GEMM: without it nothing is expected, because bf16 and fp8 differ by two.
+    """
+    acc = conditions.accelerator
+    if acc is None:
+        return None
+    for profile in catalog.profiles.values():
+        for row in profile.rows:
+            if (
+                row.metric == metric
+                and row.precision == precision
+                and profile.speaks_of(acc.name, conditions.platform, row.layer, conditions.rails, conditions.gbps)
+            ):
+                brief = f"profile {profile.name}, {row.kind}, {row.source}"
+                return Expectation(row.value, brief, f"{brief}; {row.conditions}, {row.date}")
+    return None
 
 
 def shape(conditions: Conditions) -> str:

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from catalog import Catalog, Threshold
 from criteria import always, ended
 from criteria.absolute import Bound, bounds
-from criteria.bandwidth import built_in
+from criteria.bandwidth import built_in, node_figures
 from criteria.diagnostics import diagnosed
 from criteria.history import Baseline
 from criteria.losses import sane_losses
 from criteria.metrics import METRICS, largest_size, metrics
 from criteria.model import GRAVITY, Check, Conditions, CriteriaError, Hint, Outcome, Reason, Verdict
+from criteria.training import stalls
 from criteria.transport import expected_transport
 from measure import Measurement
 
@@ -64,6 +65,7 @@ class Judge:
             return
         yield from expected_transport(measurement, conditions, self._catalog)
         yield from sane_losses(measurement)
+        yield from stalls(measurement)
         yield from diagnosed(measurement)
         # Half a sweep has no largest size: only a run that ended well has numbers to hold against a bound.
         if exited.ok and all(check.ok for check in whole):
@@ -74,6 +76,7 @@ class Judge:
         for bound in applied:
             yield bound.check(measurement, conditions)
         yield from built_in(measurement, conditions, self._catalog, self._tolerance, applied)
+        yield from node_figures(measurement, conditions, self._catalog, self._tolerance, applied)
         yield from self._history(measurement, conditions)
 
     def _history(self, measurement: Measurement, conditions: Conditions) -> Iterator[Check]:

@@ -10,16 +10,18 @@ it would drown everything else.
 
 from __future__ import annotations
 
-import itertools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from criteria.model import Check, Reason
 from measure import Measurement, Step
 
 WARMUP_STEPS = 10
 """Steps left out of averages (NVCRE's default); at most half of what is there, so that short runs keep some."""
+STALL_MULTIPLE = 3.0
+STALL_FLOOR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,35 @@ def final_loss(measurement: Measurement) -> float | None:
     return losses[-1] if losses else None
 
 
-def stalled_after(times_s: Sequence[float], multiple: float = 3.0, floor_s: float = 30.0) -> float | None:
-    """Seconds without a new step or row after which a run counts as stalled; None until two intervals are known.
+def stalled_after(intervals_s: Sequence[float]) -> float | None:
+    """Seconds without a new step after which a training counts as stalled; None until three intervals are known.
 
-    A multiple of the usual interval (NVCRE's `stallMultiplier` is 3), the median so that one checkpoint does not count;
-    at least `floor_s`, because output arrives in bursts.
+    NVCRE's multiple of the usual interval (`stallMultiplier` 3), by the median, so that a checkpoint or two do not
+    count; at least `STALL_FLOOR_S`, because output arrives in bursts.
     """
-    intervals = [late - early for early, late in itertools.pairwise(times_s)]
-    return max(floor_s, multiple * statistics.median(intervals)) if len(intervals) >= 2 else None
+    if len(intervals_s) < 3:
+        return None
+    return max(STALL_FLOOR_S, STALL_MULTIPLE * statistics.median(intervals_s))
+
+
+def stalls(measurement: Measurement) -> Iterator[Check]:
+    """Whether no step, warm-up left out, took as long as a stall: a log read afterwards shows it by its step times."""
+    timed = [(step, step.time_s) for step in settled(measurement.steps) if step.time_s is not None]
+    limit = stalled_after([seconds for _, seconds in timed])
+    if limit is None:
+        return
+    longest, seconds = max(timed, key=lambda each: each[1])
+    usual = statistics.median(seconds for _, seconds in timed)
+    ok = seconds <= limit
+    text = f"step {longest.step} took {seconds:.4g} s, usual {usual:.4g} s, limit {limit:.4g} s"
+    yield Check(
+        "stall",
+        ok=ok,
+        text=text if not ok else f"no stall: longest {text}",
+        value=seconds,
+        unit="s",
+        expected=usual,
+        floor=limit,
+        source="always on",
+        reason=Reason.STALLED,
+    )

@@ -14,7 +14,7 @@ from criteria.expressions import Expression
 from criteria.metrics import metric
 from criteria.peers import among_ranks
 from criteria.training import Lifecycle, goodput, stalled_after
-from measure import Measurement, Step
+from measure import Measurement, Step, ToolTable
 from tests.criteria.runs import conditions, judge, measured
 
 
@@ -113,9 +113,42 @@ def test_goodput_comes_from_what_the_program_says_of_its_life() -> None:
 
 
 def test_a_stall_is_a_multiple_of_the_usual_interval() -> None:
-    assert stalled_after([0, 60, 120, 400, 460]) == pytest.approx(180.0)
-    assert stalled_after([0, 1, 2]) == 30.0
-    assert stalled_after([0, 60]) is None
+    assert stalled_after([60, 60, 280, 60]) == pytest.approx(180.0)
+    assert stalled_after([1, 1, 1]) == 30.0
+    assert stalled_after([60, 60]) is None
+
+
+@pytest.mark.parametrize(("slow", "outcome"), [(20.0, "passed"), (200.0, "failed")])
+def test_a_step_as_long_as_a_stall_fails_and_is_named(slow: float, outcome: str) -> None:
+    steps = tuple(Step(step=n, time_s=slow if n == 23 else 20.0, loss=9.0 - n / 10) for n in range(40))
+    verdict = judge(Measurement(complete=True, steps=steps), conditions(entry="gpt-small", collective=None))
+    assert verdict.outcome == outcome
+    assert ("step 23 took 200 s, usual 20 s, limit 60 s" in verdict.message) is (outcome == "failed")
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome", "words"),
+    [
+        ({"gemmTFLOPs": 780.0, "precision": "bf16"}, "passed", "profile h100-8x-ndr8, measured"),
+        ({"gemmTFLOPs": 500.0, "precision": "bf16"}, "failed", "gemmTFLOPs 500 < 635.6 TFLOP/s (floor = 0.8 x 794.5"),
+        ({"gemmTFLOPs": 500.0}, "passed", "exited 0"),
+        ({"hbmBandwidthGBps": 1000.0}, "failed", "2903"),
+        ({"pcieBandwidthGBps": 20.0}, "failed", "46.8"),
+    ],
+)
+def test_a_single_gpu_is_held_against_its_products_profile(values: dict[str, object], outcome: str, words: str) -> None:
+    given = conditions(entry="gemm", collective=None, layer="node", nodes=1, ranks=8)
+    run = Measurement(complete=True, details={"result": values})
+    verdict = judge(run, given)
+    assert verdict.outcome == outcome
+    assert words in verdict.message
+
+
+def test_a_single_nic_is_held_against_its_class() -> None:
+    given = conditions(entry="ib-write", collective=None, nodes=2, ranks=2)
+    for gbps, outcome in ((392.0, "passed"), (190.0, "failed")):
+        table = ToolTable("ib_write_bw", rows=({"size": 65536, "bw_avg_Gbps": gbps},), complete=True)
+        assert judge(Measurement(complete=True, tool_tables=(table,)), given).outcome == outcome
 
 
 def fleet(count: int, spread: float, seed: int = 1, mean: float = 100.0) -> dict[str, float]:
