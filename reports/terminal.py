@@ -67,7 +67,8 @@ def _parts(record: Record, files: Sequence[str], width: int) -> Iterator[Rendera
         yield Text(f"  {len(searched) - MOST_TREES} more isolations are in report.json")
     yield from _section("not tested", list(_untested(record)), width)
     if footer := list(_footer(record, files)):
-        yield Text("\n" + "\n".join(f"  {line}" for line in footer), style="dim")
+        lines = (wrap(line, width - 2, initial_indent="  ", subsequent_indent="    ") for line in footer)
+        yield Text("\n" + "\n".join(line for wrapped in lines for line in wrapped), style="dim")
 
 
 def _title(record: Record) -> Text:
