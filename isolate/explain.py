@@ -19,7 +19,7 @@ def findings(s: Search) -> Findings:
             sets.insert(0, implicated)
     transient = not_reproduced(s)
     verdict = verdict_of(s, sets, transient)
-    certified = Certified(*s.certified) if s.certified and (s.found() or s.doubtful) else None
+    certified = Certified(*s.certified) if s.certified and (s.found() or s.doubtful or s.first.lost) else None
     return Findings(
         verdict=verdict,
         rounds=s.scheduler.rounds,
@@ -63,9 +63,11 @@ def verdict_of(s: Search, sets: list[frozenset[str]], transient: str) -> Verdict
         return "scale"
     if s.suspects or s.links or s.domains:
         return "isolated"
-    if sets or s.doubtful or not transient:
+    if sets or s.doubtful:
         return "inconclusive"
-    return "not-reproduced"
+    if transient:
+        return "not-reproduced"
+    return "lost" if s.first.lost and s.certified else "inconclusive"
 
 
 def doubts(s: Search, verdict: Verdict) -> str:
@@ -77,8 +79,8 @@ def doubts(s: Search, verdict: Verdict) -> str:
 
 def not_reproduced(s: Search) -> str:
     """Words for a failure that came once: how often it did not come again, and what that proves."""
-    if s.found() or s.doubtful or s.systemic or s.limit or s.unexplained or not s.unreproduced:
-        return ""
+    if s.found() or s.doubtful or s.systemic or s.limit or s.unexplained or not s.unreproduced or s.first.lost:
+        return ""  # where a node was lost in the failing run, that explains it
     passes = sum(each.passes for each in s.unreproduced if len(each.nodes) == max(len(u.nodes) for u in s.unreproduced))
     bound = 1 - 0.05 ** (1 / passes) if passes < 3 else 3 / passes
     words = f"failed once, then passed {passes} times: it may still come in up to {bound:.0%} of runs (95 %)"

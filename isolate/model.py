@@ -16,7 +16,7 @@ Layer = Literal["node", "scale-up", "fabric"]
 Outcome = Literal["passed", "failed", "unclear", "invalid"]
 Traffic = Literal["ring", "all-pairs", "none"]
 Standing = Literal["suspect", "intermittent", "cleared", "inconclusive", "untested", "lost"]
-Verdict = Literal["isolated", "systemic", "scale", "not-reproduced", "inconclusive"]
+Verdict = Literal["isolated", "systemic", "scale", "not-reproduced", "lost", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,8 @@ class Findings:
         if self.limit:
             rest = f", one of {listed(sorted_names(self.sets[0]))}" if self.sets else ""
             parts.append(f"inconclusive: {self.limit}{rest}")
+        if self.lost:
+            parts.append(f"lost: {listed(self.lost)}")
         if not parts:
             parts.append("inconclusive: the failure could not be explained")
         return "; ".join(parts)

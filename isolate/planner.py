@@ -103,7 +103,9 @@ class Isolation:
     @property
     def findings(self) -> Findings:
         """What is concluded; before `done`, what would be said if the search ended now."""
-        if self._findings is None or not self.done:
+        if not self.done:
+            return findings(self._search)
+        if self._findings is None:
             self._findings = findings(self._search)
             if self.done:
                 for node, accused in self._search.suspects.items():

@@ -94,8 +94,8 @@ def consistent(world: World, findings: Findings, limits: Limits) -> None:
         findings.suspects or findings.links or findings.domains or findings.sets or findings.scale or findings.systemic
     )
     if not causes and not findings.limit:
-        assert findings.verdict in ("not-reproduced", "inconclusive")
-        assert findings.transient or findings.verdict == "inconclusive"
+        assert findings.verdict in ("not-reproduced", "inconclusive", "lost")
+        assert findings.transient or findings.lost or findings.verdict == "inconclusive"
     if findings.verdict == "isolated" and findings.certified_rest is not None:
         named = {suspect.node for suspect in findings.suspects}
         assert named.isdisjoint(findings.certified_rest.nodes)
