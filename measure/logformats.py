@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,9 @@ import yaml
 SHIPPED: Final = Path(__file__).resolve().parents[1] / "catalog" / "logformats"
 _NUMBER: Final = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[KMBT]?|[-+]?(?:nan|NaN|NAN|inf|Inf))"
 _INTEGER: Final = r"(\d[\d,]*)"
-UNITS: Final[Mapping[str, float]] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "1": 1.0, "percent": 1.0}
+UNITS: Final[Mapping[str, Decimal]] = {
+    "s": Decimal(1), "ms": Decimal("1e-3"), "us": Decimal("1e-6"), "1": Decimal(1), "percent": Decimal(1),
+}  # fmt: skip
 """Factors to the unit of our key; `1/s` means the inverse (iterations a second to seconds)."""
 _KEYS: Final = {"name", "description", "marks", "line", "fields", "required", "ends", "wrapped", "accompanies", "end",
                 "final", "eval", "examples"}  # fmt: skip

@@ -11,6 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Final
 
 from measure.draft import FACT, PASS, Draft
@@ -263,7 +264,8 @@ def _number(made: Field, text: str, nans: set[str]) -> float | int | None:
             return int(value)
         if unit == "1/s":
             return 1.0 / value if value else None
-        return value if UNITS[unit] == 1.0 else value / (1.0 / UNITS[unit])
+        # In decimal, so that 5123.4 ms are 5.1234 s and not 5.123399999999999 s.
+        return value if UNITS[unit] == 1 else float(Decimal(repr(value)) * UNITS[unit])
     return None
 
 
