@@ -1,4 +1,4 @@
-"""Do our figures agree with a plain torch.distributed loop? Run `python -m bench.collectives` (Linux, CPUs are enough).
+"""Do our figures agree with a plain torch.distributed loop? Run `python bench/collectives.py` (Linux, CPUs are enough).
 
 Both measure in the same processes, in turns; the fastest turns count, because everything else on a busy machine only
 adds time. The plain loop is what anybody would write: barrier, N collectives, divide. It has buffers of its own and
@@ -96,7 +96,7 @@ def main() -> int:
     common = {"WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "bench.collectives", *sys.argv[1:]],
+            [sys.executable, __file__, *sys.argv[1:]],
             cwd=HOUSE,
             env={**os.environ, **common, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"},
             stdout=subprocess.PIPE,

@@ -1,5 +1,7 @@
 """Measures and checks one collective between all ranks, and prints the table of nccl-tests: no other file needed.
 
+With `proof.py` next to it the result line also says what NCCL used, which counters moved, and what the nodes are.
+
 Started once a rank with RANK, WORLD_SIZE and MASTER_ADDR (MASTER_PORT, LOCAL_RANK where they differ from 29500 and 0),
 by hand or by torchrun, it sweeps message sizes with PyTorch over `nccl` (GPUs) or `gloo` (CPUs). Rank 0 prints a row as
 soon as it is measured and at last one line `CLUSTERPROOF-RESULT {json}`. Whatever goes wrong on a rank ends that rank
@@ -27,6 +29,7 @@ of the rank's result at every size above it.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -53,6 +56,8 @@ BLOCK = PERIOD * 8192
 """Elements compared at once: bounds the memory that a check needs."""
 GRACE_S = 15
 """gloo's own limit comes this much before our watchdog, for it says more; that of NCCL aborts, and comes after it."""
+MOST_RANKS_LISTED = 1024
+"""Above, neither the device list nor the result line has an entry a rank: standard output stays small."""
 HEARTBEAT_S = 10.0
 """A cycle that ends this long after the last output prints a comment, so that a slow run does not look dead."""
 
@@ -388,6 +393,8 @@ class Watchdog:
 
     def __init__(self, seconds: float, give_up: Callable[[str, int], None]) -> None:
         self._seconds, self._give_up = seconds, give_up
+        self.tick: Callable[[], None] = lambda: None
+        """Called about once a second."""
         self.steps, self.current, self._since = 0, "start", time.monotonic()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # before any thread starts: all inherit it
         threading.Thread(target=self._watch, daemon=True).start()
@@ -400,6 +407,7 @@ class Watchdog:
         while (waited := time.monotonic() - self._since) < self._seconds:
             if signal.sigtimedwait([signal.SIGTERM], min(1.0, self._seconds / 10)):
                 self._give_up(f"ended from outside, {waited:.1f} s into {self.current}", 128 + signal.SIGTERM)
+            self.tick()
         self._give_up(f"{self.current}: nothing happened for {self._seconds:.0f} s", 1)
 
 
@@ -432,6 +440,7 @@ class Bench:
         import torch  # noqa: PLC0415 - a missing torch must be said in our words
         import torch.distributed as dist  # noqa: PLC0415
 
+        self.backend = backend
         self.torch: Any = torch
         self.dist: Any = dist
         self.args, self.ranks, self.fault, self.watchdog = args, ranks, fault, watchdog
@@ -608,8 +617,8 @@ def table_row(bench: Bench, row: Row) -> str:
     return text
 
 
-def result(bench: Bench, rows: list[Row], people: list[dict[str, Any]], backend: str) -> dict[str, Any]:
-    """The final line (schema clusterproof.result/v1): every cycle, every rank, what ran where."""
+def result(bench: Bench, rows: list[Row], people: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, Any]:
+    """The final line (schema clusterproof.result/v1): every cycle, every rank, what ran where, what `said` proves."""
     factor = bench.collective.factor(bench.ranks.world)
 
     def entry(row: Row, cycle: int) -> dict[str, Any]:
@@ -618,21 +627,14 @@ def result(bench: Bench, rows: list[Row], people: list[dict[str, Any]], backend:
         out_of_place = cell_figures(row.out_of_place[cycle : cycle + 1], nbytes, factor) or {}
         return {"size": nbytes, **out_of_place, "in_place": in_place}
 
-    last = rows[-1].out_of_place
-    cells = [cell for row in rows for cell in (*row.out_of_place, *row.in_place)]
-    per_rank = [
-        {
-            **person,
-            "time_us": round(sum(cell.times_us[rank] for cell in last) / len(last), 3),
-            "wrong": sum(cell.wrong[rank] for cell in cells),
-        }
-        for rank, person in enumerate(people)
-    ]
+    by_rank = per_rank(rows, people)
+    few = bench.ranks.world <= MOST_RANKS_LISTED
+    interface = os.environ.get(f"{bench.backend.upper()}_SOCKET_IFNAME") or None
     return {
         "schema": "clusterproof.result/v1",
         "program": "collectives",
         "collective": bench.args.collective,
-        "backend": backend,
+        "backend": bench.backend,
         "world_size": bench.ranks.world,
         "nodes": list(dict.fromkeys(person["node"] for person in people)),
         "dtype": bench.args.dtype,
@@ -641,13 +643,42 @@ def result(bench: Bench, rows: list[Row], people: list[dict[str, Any]], backend:
         "requested_sizes": [row.layout.requested for row in rows],
         "complete": len(rows) == len(bench.layouts),
         "cycles": [{"cycle": cycle, "rows": [entry(row, cycle) for row in rows]} for cycle in range(bench.args.cycles)],
-        "per_rank": per_rank,
-        "versions": versions(bench.torch, backend),
-        "transport": {
-            "backend": backend,
-            "interface": os.environ.get(f"{backend.upper()}_SOCKET_IFNAME") or None,
-        },
+        "per_rank": by_rank if few else [],
+        **({} if few else {"per_node": per_node(by_rank)}),
+        "versions": versions(bench.torch, bench.backend),
+        "transport": {"backend": bench.backend, "interface": interface, **said.get("transport", {})},
+        **({"proof": said["proof"]} if "proof" in said else {}),
     }
+
+
+def per_rank(rows: list[Row], people: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each rank's own mean time at the largest size, and its wrong elements at all sizes."""
+    last = rows[-1].out_of_place
+    cells = [cell for row in rows for cell in (*row.out_of_place, *row.in_place)]
+    return [
+        {
+            **person,
+            "time_us": round(sum(cell.times_us[rank] for cell in last) / len(last), 3),
+            "wrong": sum(cell.wrong[rank] for cell in cells),
+        }
+        for rank, person in enumerate(people)
+    ]
+
+
+def per_node(by_rank: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same for each node: mean time of its ranks, sum of their wrong elements."""
+    nodes: dict[str, list[dict[str, Any]]] = {}
+    for entry in by_rank:
+        nodes.setdefault(entry["node"], []).append(entry)
+    return [
+        {
+            "node": node,
+            "ranks": len(mine),
+            "time_us": round(sum(entry["time_us"] for entry in mine) / len(mine), 3),
+            "wrong": sum(entry["wrong"] for entry in mine),
+        }
+        for node, mine in nodes.items()
+    ]
 
 
 def versions(torch: Any, backend: str) -> dict[str, str | None]:
@@ -665,12 +696,12 @@ def versions(torch: Any, backend: str) -> dict[str, str | None]:
     }
 
 
-def opening(bench: Bench, people: list[dict[str, Any]], backend: str) -> str:
+def opening(bench: Bench, people: list[dict[str, Any]]) -> str:
     """The comments that nccl-tests prints above its table."""
     args = bench.args
     how_often = f"warmup iters: {args.warmup} iters: {args.iters} agg iters: 1 validation: 1 graph: 0"
     lines = [
-        f"# clusterproof collectives.py, PyTorch {bench.torch.__version__}, backend {backend}",
+        f"# clusterproof collectives.py, PyTorch {bench.torch.__version__}, backend {bench.backend}",
         f"# Collective test starting: {args.collective}_perf",
         f"# nThread 1 nGpus 1 minBytes {args.begin} maxBytes {args.end} step: {args.factor}(factor) {how_often}",
         "#",
@@ -679,6 +710,7 @@ def opening(bench: Bench, people: list[dict[str, Any]], backend: str) -> str:
     lines += [
         f"#  Rank {who['rank']:2d} Group  0 Pid {who['pid']:6d} on {who['node']:>10s} device {who['device']}"
         for who in people
+        if bench.ranks.world <= MOST_RANKS_LISTED
     ]
     return "\n".join(lines) + "\n" + HEADER
 
@@ -765,8 +797,11 @@ def first_line(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watchdog) -> int:
+def certify(args: argparse.Namespace, ranks: Ranks, watchdog: Watchdog, proof: Any | None) -> int:
     """Join, measure, print; the exit code."""
+    fault = Fault.parse(os.environ.get("CLUSTERPROOF_FAULT", ""))
+    if args.collective == "sendrecv" and ranks.world < 2:
+        raise Failure("sendrecv needs at least 2 ranks")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # what C++ logs as errors comes back as an exception as well
     try:
         import torch  # noqa: PLC0415
@@ -775,18 +810,20 @@ def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watc
         raise Failure(f"PyTorch cannot be imported by {sys.executable}: {first_line(error)}") from error
     torch.set_num_threads(1)  # ranks share the machine; gloo has threads of its own
     backend = args.backend if args.backend != "auto" else "nccl" if torch.cuda.is_available() else "gloo"
-    if args.collective == "sendrecv" and ranks.world < 2:
-        raise Failure("sendrecv needs at least 2 ranks")
     join(args, ranks, backend, watchdog)
     bench = Bench(args, ranks, backend, fault, watchdog)
     watchdog.step("gathering who runs where")
     people = introduce(bench)
     bench.allocate(neighbours=sum(who["host"] == socket.gethostname() for who in people))
+    if proof and ranks.local == 0:
+        interfaces = os.environ.get(f"{backend.upper()}_SOCKET_IFNAME", "").split(",")
+        proof.watch(gpus=bench.device.type == "cuda", interfaces=interfaces)
     printer = Printer(active=ranks.rank == 0)
-    printer.line(opening(bench, people, backend))
+    printer.line(opening(bench, people))
     rows = measure(bench, printer)
     if len(rows) == len(bench.layouts):
-        final = result(bench, rows, people, backend)
+        watchdog.step("gathering counters")
+        final = result(bench, rows, people, witness(bench, proof))
         printer.line(closing(bench, rows))
         printer.line(f"CLUSTERPROOF-RESULT {json.dumps(final, allow_nan=False, separators=(',', ':'))}")
     watchdog.step("leaving the process group")
@@ -794,6 +831,30 @@ def certify(args: argparse.Namespace, ranks: Ranks, fault: Fault, watchdog: Watc
     dist.destroy_process_group()
     wrong = any(sum(cell.wrong) for row in rows for cell in (*row.out_of_place, *row.in_place))
     return 1 if wrong and not os.environ.get("CLUSTERPROOF_NODE") else 0
+
+
+# --- the companion --------------------------------------------------------------------------------------------------
+
+
+def companion() -> Any | None:
+    """`Proof` of proof.py where it lies next to this file; None where it does not."""
+    path = Path(__file__).with_name("proof.py")
+    spec = importlib.util.spec_from_file_location("clusterproof_proof", path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Proof(os.environ)
+
+
+def witness(bench: Bench, proof: Any | None) -> dict[str, Any]:
+    """On rank 0 `transport` and `proof` of all ranks for the result line. All ranks must call it."""
+    everyone: list[Any] = [None] * bench.ranks.world
+    bench.dist.all_gather_object(everyone, proof.statement(bench.ranks.node) if proof else None)
+    if bench.ranks.rank or not proof:
+        return {}
+    merged: dict[str, Any] = proof.merge([said for said in everyone if said], bench.ranks.world <= MOST_RANKS_LISTED)
+    return merged
 
 
 def complain(what: str, ranks: Ranks | None, step: int = 0) -> None:
@@ -817,8 +878,11 @@ def main(argv: Sequence[str]) -> int:
     """Run one rank; the exit code."""
     ranks: Ranks | None = None
     watchdog: Watchdog | None = None
+    proof = companion()
 
     def give_up(what: str, code: int) -> None:
+        if proof:
+            proof.close()
         complain(what, ranks, watchdog.steps if watchdog else 0)
         os._exit(code)
 
@@ -826,12 +890,13 @@ def main(argv: Sequence[str]) -> int:
         args = arguments(argv)
         ranks = ranks_from(os.environ)
         watchdog = Watchdog(args.timeout + GRACE_S, give_up)
-        return certify(args, ranks, Fault.parse(os.environ.get("CLUSTERPROOF_FAULT", "")), watchdog)
+        watchdog.tick = proof.relay if proof else watchdog.tick
+        return certify(args, ranks, watchdog, proof)
     except Failure as failure:
         what = str(failure)
     except Exception as error:  # whatever a library raises becomes a sentence, never a traceback
         what = f"{watchdog.current if watchdog else 'start'}: {type(error).__name__}: {first_line(error)}"
-    complain(what, ranks, watchdog.steps if watchdog else 0)
+    give_up(what, 1)
     return 1
 
 

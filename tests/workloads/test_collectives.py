@@ -261,6 +261,15 @@ def test_a_fault_that_is_none_is_refused(text: str) -> None:
         Fault.parse(text)
 
 
+def test_above_a_thousand_ranks_there_is_one_entry_a_node() -> None:
+    people = [{"rank": rank, "node": f"node-{rank // 2}"} for rank in range(4)]
+    row = collectives.Row(Layout(8, 2, 2, 2, 8), [collectives.Cell([1.0, 3.0, 5.0, 5.0], [0, 1, 0, 0])])
+    assert collectives.per_node(collectives.per_rank([row], people)) == [
+        {"node": "node-0", "ranks": 2, "time_us": 2.0, "wrong": 1},
+        {"node": "node-1", "ranks": 2, "time_us": 5.0, "wrong": 0},
+    ]
+
+
 def test_whatever_ends_a_rank_is_said_on_both_streams(capsys: pytest.CaptureFixture[str]) -> None:
     collectives.complain("no GPU here", Ranks(3, 4, 0, "node-3"), step=2)
     out, err = capsys.readouterr()

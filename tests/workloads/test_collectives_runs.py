@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -20,6 +21,7 @@ from workloads.collectives import COLLECTIVES, HEADER
 
 SWEEP = ("--begin=1K", "--end=256K", "--factor=16", "--iters=2", "--warmup=1", "--cycles=2", "--timeout=60")
 SIZES = [1024, 16384, 262144]
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def run(collective: str, fault: str = "", ranks: int = 1, stall_limit_s: float = 30.0) -> Run:
@@ -95,6 +97,30 @@ def test_the_table_is_that_of_nccl_tests() -> None:
     assert "#  Rank  1 Group  0 Pid " in text
 
 
+def test_the_result_carries_the_proof_of_every_node() -> None:
+    said = result(run("all_gather"))
+    assert said["proof"]["shapes"][0]["nodes"] == ["local-0", "local-1"]
+    assert said["proof"]["traffic"]["local-0"]["lo"]["sent_bytes"] > 262144
+    assert "troubles" not in said["proof"]
+    assert said["transport"] == {"backend": "gloo", "interface": "lo"}
+
+
+@pytest.mark.slow
+def test_the_program_runs_without_its_companion(tmp_path: Path) -> None:
+    copy = shutil.copy(PROGRAMS / "collectives.py", tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(copy), "--end=1K", "--iters=1"],
+        env={**os.environ, **RANK_0, "MASTER_PORT": "29616"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "CLUSTERPROOF-RESULT" in done.stdout
+    assert '"proof"' not in done.stdout
+
+
 def test_a_collective_without_in_place_form_says_so() -> None:
     assert [row[9:] for row in rows(run("alltoall"))] == [["N/A"] * 4] * 3
 
@@ -146,9 +172,6 @@ def alone(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     command = [sys.executable, str(PROGRAMS / "collectives.py"), *arguments]
     return subprocess.run(command, env=clean | env, capture_output=True, text=True, check=False, timeout=60)
-
-
-RANK_0 = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 @pytest.mark.parametrize(
