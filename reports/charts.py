@@ -13,6 +13,7 @@ from reports.chart_bandwidth import bandwidth
 from reports.chart_isolation import isolation_in_time
 from reports.chart_nodes import nodes_among_peers
 from reports.chart_pairs import matrix, pairs_of_cases, pairs_of_probes
+from reports.chart_scaling import scaling_ladder
 from reports.record import CaseRecord, Record
 
 MOST_CASES = 60
@@ -25,6 +26,8 @@ def of_case(case: CaseRecord) -> Iterator[tuple[str, bytes]]:
         yield "isolation over time", picture
     if picture := bandwidth(case):
         yield "bandwidth over message size", picture
+    if picture := scaling_ladder(case):
+        yield "scaling over nodes", picture
     if case.isolation is not None and (picture := matrix(case.entry, pairs_of_probes(case.isolation))):
         yield "pairs", picture
 

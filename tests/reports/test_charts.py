@@ -7,6 +7,7 @@ import pytest
 from reports import charts
 from reports.chart_nodes import nodes_among_peers
 from reports.chart_pairs import Pair, matrix
+from reports.chart_scaling import scaling_ladder
 from reports.record import CaseRecord
 from tests.reports.sessions import cases, story
 
@@ -54,6 +55,22 @@ def test_slow_processes_of_one_machine_are_not_called_out_of_line(monkeypatch: p
     nodes_among_peers("x", group)
     nodes_among_peers("x", [case.model_copy(update={"backend": "gloo"}) for case in group])
     assert titles == ["n0", ""]
+
+
+def test_runs_of_several_sizes_make_a_ladder() -> None:
+    case = cases()[0]
+    assert case.isolation is not None
+    assert scaling_ladder(case) is None
+    probes = [
+        case.isolation.probes[2].model_copy(update={"nodes": case.nodes[:count], "outcome": outcome})
+        for count, outcome in ((2, "passed"), (4, "unclear"), (6, "failed"))
+    ]
+    searched = case.model_copy(
+        update={"isolation": case.isolation.model_copy(update={"probes": probes, "suspects": []})}
+    )
+    picture = scaling_ladder(searched)
+    assert picture is not None
+    dimensions(picture)
 
 
 def test_nothing_is_drawn_from_nothing() -> None:
