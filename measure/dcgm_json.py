@@ -56,7 +56,12 @@ def _facts(place: dict[str, Any], draft: Draft) -> None:
     if isinstance(place.get("version"), str):
         draft.details.setdefault("version", place["version"])
     devices = place.get("GPU Device IDs") or place.get("GPU Device IDs Detected")
-    if isinstance(devices, list):
+    if not devices:
+        entities = [
+            as_dict(e) for group in as_list(place.get("entity_groups")) for e in as_list(as_dict(group).get("entities"))
+        ]
+        devices = [entity["device_id"] for entity in entities if "device_id" in entity]
+    if isinstance(devices, list) and devices:
         draft.details["device_ids"] = [str(device) for device in devices]
         draft.details["gpus"] = len(devices)
 

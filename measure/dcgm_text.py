@@ -95,8 +95,9 @@ class DcgmText:
         if not whole:
             self._torn = True
         text = right.rstrip().removesuffix("|")
+        # A cell has one blank before its text and two behind it; health tables are wider than diagnostic ones.
+        piece = text[1:-2] if whole and len(text) > _WRAP else text[1:].rstrip()
         name, indent = left.strip(), len(left) - len(left.lstrip())
-        piece = text[1 : 1 + _WRAP]
         if name.startswith("=") or name == "Diagnostic":
             self._begun = True
             return FACT

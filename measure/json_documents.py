@@ -37,6 +37,8 @@ class JsonDocuments:
         """Take a line."""
         text = line.body.strip()
         if not self._parts:
+            if '"DCGM' in text and not text.startswith("{"):
+                text = text[max(text.rfind("{", 0, text.index('"DCGM')), 0) :]
             # A Python dict begins with a single quote: HF Trainer's, not JSON.
             if not text.startswith("{") or text.startswith("{'"):
                 return PASS

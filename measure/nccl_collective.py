@@ -46,7 +46,7 @@ def _infer(sample: Row, rows: Sequence[Row], columns: Header | None) -> str | No
         return _reducing(sample, split)
     if sample.root is not None and sample.root >= 0:
         return None if split else "broadcast"
-    if columns and "redop" in columns.lead and sample.redop is None:
+    if columns and "redop" in columns.lead and sample.redop is None and split:
         return "alltoall"
     if not split:
         # With one rank every per-rank collective looks alike, and its bus bandwidth is zero.

@@ -24,11 +24,14 @@ _PREFIX = re.compile(
     rf"{_STAMP}(?:\[\d+\] )?([\w.-]+):(\d+)(?::(\d+))? \[(\d+)\] (?:(\S[^\n]*?) )?NCCL (INFO|WARN) (.*)"
 )
 _NESTED = re.compile(r"[\w.-]+:\d+(?::\d+)? \[\d+\] (?:\S+ (?:\(\w+\) )?)?NCCL (?:INFO|WARN) ")
-_BARE_VERSION = re.compile(r"^NCCL version (\d+\.\d+\S*)\s*$")
-_VERSION = re.compile(r"^NCCL version (\d+\.\d+\S*)\s*$")
+_BARE_VERSION = re.compile(r"^R?N?CCL version:? (\d+\.\d+\S*)(?: HEAD:\S+)?\s*$")
+_VERSION = re.compile(r"^R?N?CCL version:? (\d+\.\d+\S*)(?: HEAD:\S+)?\s*$")
 _NETWORK = re.compile(r"^Using (?:internal )?[Nn]etwork (\S.*?)\s*$")
 _VIA = re.compile(r"^(?:Channel|CollNet|Ring) .* via (\S.*?)\s*$")
 _USING = re.compile(r"^NET/(\w[\w ]*?)(?: : | [\dT:.+-]{20,}: |: )Using (\[0\].*)$")
+_INTERFACE = re.compile(r"^NET : Using interface ([\w.-]+):\S+<\d+>$")
+_RCCL_TAIL = re.compile(r" comm 0x[0-9a-f]+ n[rR]anks \d+$")
+_TAG = re.compile(r"\[\d+,(\d+)\]|\[rank(\d+)\]|\brank=(\d+)\b")
 _DEVICE = re.compile(r"\[(\d+)\]([^\[\]\s;]+)")
 _ENABLED = re.compile(r"Enabled for HCA \d+ '([^']+)'")
 _PROVIDER = re.compile(r"^NET/(\w+)[ :]")
@@ -47,7 +50,7 @@ _GDR_OFF = re.compile(r"GPU Direct RDMA Disabled|GPUDirect RDMA (?:is )?(?:disab
 _GDR_ON = re.compile(r"GPU Direct RDMA Enabled")
 _ALGORITHM = re.compile(r"\b(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)")
 _LOCAL = re.compile(r"(?:P2P|SHM)(?:/[A-Za-z]+(?: [a-z]+)?)+|direct shared memory")
-_NET_PART = re.compile(r"[A-Za-z]\w*(?:=\w+)?")
+_NET_PART = re.compile(r"[A-Za-z]\w*(?:=\w+|\([A-Za-z]\w*\))?")
 _NO_HOST = re.compile(r"[\d.:-]*|\d{4}-\d\d-\d\d.*")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _HEAD = re.compile(r"(?:^|[ :>])([\w.-]+):(\d+)$")
@@ -98,6 +101,7 @@ class NcclInfo:
         self._written: Counter[str] = Counter()
         self._heads: dict[bytes, tuple[str, str]] = {}
         self._ranks: dict[tuple[str, str], int] = {}
+        self._tagged: dict[tuple[str, str], int] = {}
         self._guesses: dict[tuple[str, str], int] = {}
         self._seen_ranks: set[int] = set()
         self._warnings: dict[_Warning, None] = {}
@@ -108,7 +112,8 @@ class NcclInfo:
             ("etwork ", _NETWORK, self._take_network),
             ("coll channels", _CHANNELS, self._take_channels),
             ("Using [0]", _USING, self._take_devices),
-            ("NCCL version", _VERSION, self._take_version),
+            ("CCL version", _VERSION, self._take_version),
+            ("Using interface", _INTERFACE, self._take_interface),
             ("NVLS", _NVLS_ON, lambda _: self._say("nvls", value=True)),
             ("NVLS", _NVLS_OFF, lambda _: self._say("nvls", value=self._facts.nvls or False)),
             ("CollNet", _NO_COLLNET, lambda _: self._say("collnet_barred", value=True)),
@@ -132,6 +137,10 @@ class NcclInfo:
             return self._message(match, known_host=False) if match and line.whole else FACT
         match = _PREFIX.match(body)
         if match:
+            if line.source and (tag := _TAG.search(line.source)):
+                # A launcher's tag names the rank where NCCL itself does not.
+                rank = next(int(number) for number in tag.groups() if number is not None)
+                self._tagged.setdefault((match.group(1), match.group(2)), rank)
             return self._message(match, known_host=True) if line.whole else FACT
         if version := _BARE_VERSION.match(body):
             return self._take_version(version)
@@ -202,7 +211,7 @@ class NcclInfo:
         return SEEN
 
     def _take_via(self, match: re.Match[str]) -> int:
-        name = _transport(match.group(1))
+        name = _transport(_RCCL_TAIL.sub("", match.group(1)))
         if name is None:
             return FACT
         self._facts.via[name] += 1
@@ -231,6 +240,12 @@ class NcclInfo:
         names = [name.partition(":")[0] if "<" in name else name for _, name in found]
         if len(names) > len(self._facts.listed.get(network, [])):
             self._facts.listed[network] = names
+        return FACT
+
+    def _take_interface(self, match: re.Match[str]) -> int:
+        names = self._facts.listed.setdefault("Socket", [])
+        if match.group(1) not in names and len(names) < 64:
+            names.append(match.group(1))
         return FACT
 
     def _take_version(self, match: re.Match[str]) -> int:
@@ -313,7 +328,7 @@ class NcclInfo:
             key = (warning.host, warning.process)
             self._draft.error(
                 LogError(
-                    rank=self._ranks.get(key, self._guesses.get(key)),
+                    rank=self._ranks.get(key, self._guesses.get(key, self._tagged.get(key))),
                     host=warning.host,
                     peer=nccl_warn.peer_of(warning.text),
                     what=nccl_warn.text_of(warning.where, warning.text),

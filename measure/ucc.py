@@ -16,7 +16,7 @@ from measure.model import ToolTable
 
 _COLLECTIVE = re.compile(r"^Collective:\s+(\w+)\s*$")
 _FACT = re.compile(r"^(Memory type|Datatype|Reduction|Inplace):\s+(\S+)\s*$")
-_HEADER = re.compile(r"^\s*Count\s+Size\s+Time, us(?:\s+Bandwidth, GB/s)?\s*$")
+_HEADER = re.compile(r"^\s*Count\s+Size\s+Time, us(?:\s+(?:Bus )?Bandwidth, GB/s)?\s*$")
 _ROW = re.compile(r"^\s*\d+\s+\d+\s")
 _TIMES: Final = ["count", "size", "t_avg_us", "t_min_us", "t_max_us"]
 _BANDWIDTHS: Final = ["bw_avg_GBps", "bw_min_GBps", "bw_max_GBps"]
