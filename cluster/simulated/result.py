@@ -13,7 +13,16 @@ from typing import Any
 from cluster.simulated.chance import Chance
 from cluster.simulated.exposure import Exposure, Situation
 from cluster.simulated.sweep import Cell, Row
-from cluster.simulated.transcript import MOST_RANKS_LISTED, VERSIONS, device, network_of, uses_mnnvl
+from cluster.simulated.transcript import (
+    MOST_RANKS_LISTED,
+    VERSIONS,
+    device,
+    devices_of,
+    network_of,
+    networks_used,
+    uses_mnnvl,
+    uses_nvls,
+)
 
 JITTER = 0.001
 """Relative spread of the ranks' own times: they wait for each other, so it is small."""
@@ -120,14 +129,24 @@ def _per_node(run: Situation, rows: Sequence[Row], exposed: Exposure, chance: Ch
 
 
 def _transport(run: Situation, exposed: Exposure) -> dict[str, Any]:
-    """The digest that all ranks gather of what NCCL said."""
+    """What NCCL said on all ranks: the majority's words, and the nodes that differ (`merge` in workloads/proof.py)."""
     if run.workload.backend != "nccl":
         return {"backend": run.workload.backend, "interface": None}
+    fallen, most_fell = list(exposed.sockets), 2 * len(exposed.sockets) > len(run.workload.nodes)
+    others = [node for node in run.workload.nodes if node not in exposed.sockets]
+    differ = others if most_fell else fallen
     return {
         "backend": "nccl",
         "interface": None,
-        "net_plugin": network_of(run).name,
+        "nccl_version": f"{VERSIONS['nccl']}+cuda{VERSIONS['cuda']}",
+        "net_plugin": "Socket" if most_fell else network_of(run).name,
+        "devices": ["eth0"] if most_fell else devices_of(run),
+        **({"gdr": not most_fell} if run.leaves_nvlink else {}),
+        "nvls": uses_nvls(run),
         "mnnvl": uses_mnnvl(run),
-        "fallback_to_socket": bool(exposed.sockets),
-        "fallback_nodes": list(exposed.sockets),
+        "coll_channels": 16,
+        "networks_used": networks_used(run, exposed),
+        "fallback_to_socket": bool(fallen),
+        "fallback_nodes": fallen,
+        **({"differs": {"net_plugin": differ, "devices": differ, "gdr": differ}} if differ else {}),
     }

@@ -60,12 +60,11 @@ def ending(run: Situation, faults: Iterable[Fault], exposed: Exposure, start: fl
 def _unschedulable(work: Workload, pending: list[UnschedulableFault]) -> Ending:
     names = [fault.node for fault in pending]
     others = len(work.nodes) - len(names)
+    unmatched = f", {others} node(s) didn't match Pod's node affinity/selector" if others else ""
+    none = f"0/{len(work.nodes)} nodes are available"
     words = (
-        f"0/{len(work.nodes)} nodes are available: {len(names)} Insufficient nvidia.com/gpu"
-        + (f", {others} node(s) didn't match Pod's node affinity/selector" if others else "")
-        + ". preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling.".format(
-            len(work.nodes)
-        )
+        f"{none}: {len(names)} Insufficient nvidia.com/gpu{unmatched}. "
+        f"preemption: {none}: {len(work.nodes)} Preemption is not helpful for scheduling."
     )
     at = work.start_limit_s
     return Ending(

@@ -66,6 +66,28 @@ def _info(node: str, text: str) -> str:
     return f"{node}:4000:4012 [0] NCCL INFO {text}"
 
 
+def devices_of(run: Situation) -> list[str]:
+    """The NICs that NCCL uses on every node: all of them, or the one of the rail."""
+    count, first = (run.layout.rails, 0) if run.workload.rail is None else (1, run.workload.rail)
+    return [network_of(run).device.format(first + index) for index in range(count)]
+
+
+def networks_used(run: Situation, exposed: Exposure) -> list[str]:
+    """The transports between ranks, without device numbers."""
+    nodes, several = len(run.workload.nodes), run.workload.ranks_per_node > 1
+    inside = ["P2P/MNNVL" if uses_mnnvl(run) else "P2P/CUMEM"] if several or nodes > 1 else []
+    if not run.leaves_nvlink:
+        return inside
+    fallen = len(exposed.sockets)
+    outside = [f"NET/{network_of(run).name}/GDRDMA"] if fallen < nodes else []
+    return [*outside, *(["NET/Socket"] if fallen else []), *(inside if several and not run.through_nics else [])]
+
+
+def uses_nvls(run: Situation) -> bool:
+    """The NVLink switch may reduce: not where NVLink is off or the ring is forced."""
+    return not run.through_nics and run.workload.env.get("NCCL_ALGO") != "Ring"
+
+
 def _network_lines(run: Situation, node: str, socket: bool) -> Iterator[str]:
     network, address = network_of(run), _address(run, node)
     if socket:
@@ -73,10 +95,9 @@ def _network_lines(run: Situation, node: str, socket: bool) -> Iterator[str]:
         yield _info(node, f"NET/Socket : Using [0]eth0:{address}<0>")
         yield _info(node, "Using network Socket")
         return
-    count = run.layout.rails if run.workload.rail is None else 1
-    first = run.workload.rail or 0
-    devices = " ".join(f"[{index}]{network.device.format(first + index)}" for index in range(count))
-    yield _info(node, network.using.format(devices=devices, count=count, address=address))
+    devices = devices_of(run)
+    listed = " ".join(f"[{index}]{device}" for index, device in enumerate(devices))
+    yield _info(node, network.using.format(devices=listed, count=len(devices), address=address))
     yield _info(node, f"Using network {network.name}")
 
 
@@ -114,7 +135,7 @@ def nccl_lines(run: Situation, exposed: Exposure) -> Iterator[str]:
         f"comm 0x5c2e9bbbb3f0 rank 0 nRanks {work.world_size} nNodes {nodes} localRanks {local} localRank 0 "
         f"MNNVL {int(uses_mnnvl(run))}",
     )
-    if not run.through_nics and work.env.get("NCCL_ALGO") != "Ring":
+    if uses_nvls(run):
         yield _info(leader, "NVLS multicast support is available on dev 0")
     yield _info(leader, _channel(run, exposed))
     yield _info(

@@ -80,6 +80,20 @@ def test_the_transport_proof_tells_what_was_really_used(
     assert {key: transport.get(key) for key in expected} == expected
 
 
+def test_the_result_line_and_nccls_own_lines_tell_the_same_transport() -> None:
+    for work in (
+        workload(names([0, 1])),
+        workload(names([0]), "nccl-loopback"),
+        workload(names([0]), "nccl-loopback-nvswitch"),
+    ):
+        lines = run(fabric(), work).log.decode().splitlines(keepends=True)
+        said = measure.read("".join(lines[:-1]).encode()).transport
+        told = result(run(fabric(), work))["transport"]
+        for key in ("nccl_version", "net_plugin", "devices", "mnnvl", "coll_channels", "fallback_to_socket"):
+            assert told[key] == said[key], (key, work.entry)
+        assert set(said["networks_used"]) <= set(told["networks_used"])
+
+
 def test_a_rail_limits_the_devices() -> None:
     transport = measure.read(run(fabric(), workload(names([0, 1]), rail=3)).log).transport
     assert transport["devices"] == ["mlx5_3:1/IB"]
@@ -90,6 +104,8 @@ def test_a_fall_back_to_sockets_is_read_as_one() -> None:
     transport = measure.read(run(fabric(faults=faults), workload(names(range(8)))).log).transport
     assert transport["fallback_to_socket"] is True
     assert transport["fallback_nodes"] == ["node-005"]
+    assert transport["net_plugin"] == "IB"
+    assert transport["differs"]["net_plugin"] == ["node-005"]
 
 
 def test_a_crash_is_read_as_an_error_that_names_the_peer() -> None:
