@@ -78,8 +78,8 @@ def count(tally: Tally, row: Row, cost: Cost, truth: Truth, seed: int) -> None:
         tally.exact += 1
     else:
         tally.wrong.append(seed)
-    named = {node for node, _ in told["suspects"]}  # type: ignore[misc]
-    real = {node for node, _ in truth["suspects"]}  # type: ignore[misc]
+    named = nodes_of(told)
+    real = nodes_of(truth)
     tally.false += len(named - real)
     causes = (*truth["links"], *truth["domains"], *(each for each in truth["other"]))
     found = (*told["links"], *told["domains"], *told["other"])
@@ -91,6 +91,10 @@ def count(tally: Tally, row: Row, cost: Cost, truth: Truth, seed: int) -> None:
     tally.rounds.append(cost.rounds)
     tally.all_rounds.append(cost.all_rounds)
     tally.node_runs.append(cost.node_runs / row.nodes)
+
+
+def nodes_of(truth: Truth) -> set[str]:
+    return {str(suspect[0]) for suspect in truth["suspects"] if isinstance(suspect, tuple)}
 
 
 def misses(row: Row, tally: Tally) -> list[str]:

@@ -8,7 +8,7 @@ of isolations on 4096 nodes.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -114,27 +114,19 @@ class World:
         return factor * (1 + self.random.gauss(0, self.noise)) if self.noise else factor
 
     def _shows(self, fault: Fault, nodes: Sequence[str], inside: set[str], variant: Variant) -> bool:
-        match fault.kind:
-            case "node" | "intermittent":
-                return fault.node in inside
-            case "nic":
-                rail_matches = variant.rail is None or fault.rail is None or variant.rail == fault.rail
-                return fault.node in inside and rail_matches and self._spans(nodes, variant)
-            case "nvlink":
-                return fault.node in inside and self._nvlink(fault.node, nodes, variant)
-            case "link":
-                return inside.issuperset(fault.between) and self._edge(fault.between, nodes)
-            case "boundary":
-                return self._crosses(fault.between, nodes)
-            case "scale":
-                return len(nodes) >= fault.nodes
-            case "systemic":
-                return True
-            case "transient":
-                self.left[id(fault)] -= 1
-                return self.left[id(fault)] >= 0
-            case _:
-                return False
+        if fault.node and fault.node not in inside:
+            return False
+        return SHOWS[fault.kind](self, fault, nodes, variant)
+
+    def nic(self, fault: Fault, nodes: Sequence[str], variant: Variant) -> bool:
+        return (variant.rail is None or fault.rail in (None, variant.rail)) and self._spans(nodes, variant)
+
+    def link(self, fault: Fault, nodes: Sequence[str], _: Variant) -> bool:
+        return set(fault.between) <= set(nodes) and self._edge(fault.between, nodes)
+
+    def transient(self, fault: Fault, _nodes: Sequence[str], _variant: Variant) -> bool:
+        self.left[id(fault)] -= 1
+        return self.left[id(fault)] >= 0
 
     def _domain(self, node: str) -> str:
         return self.topology.places[node].nvlink or node
@@ -144,8 +136,8 @@ class World:
             return len(nodes) > 1
         return len({self._domain(node) for node in nodes}) > 1
 
-    def _nvlink(self, node: str, nodes: Sequence[str], variant: Variant) -> bool:
-        domain = self._domain(node)
+    def nvlink(self, fault: Fault, nodes: Sequence[str], variant: Variant) -> bool:
+        node, domain = fault.node, self._domain(fault.node)
         if not any(other != node and self._domain(other) == domain for other in self.names):
             return True
         if variant.mnnvl is False:
@@ -158,14 +150,29 @@ class World:
         apart = abs(nodes.index(ends[0]) - nodes.index(ends[1]))
         return apart in (1, len(nodes) - 1)
 
-    def _crosses(self, domains: tuple[str, str], nodes: Sequence[str]) -> bool:
-        one, other = self.members.get(domains[0], set()), self.members.get(domains[1], set())
+    def boundary(self, fault: Fault, nodes: Sequence[str], _: Variant) -> bool:
+        one, other = (self.members.get(domain, set()) for domain in fault.between)
         if self.traffic == "all-pairs":
             return not one.isdisjoint(nodes) and not other.isdisjoint(nodes)
         return any(
             (a in one and b in other) or (a in other and b in one)
             for a, b in zip(nodes, (*nodes[1:], nodes[0]), strict=True)
         )
+
+
+SHOWS: Mapping[str, Callable[[World, Fault, Sequence[str], Variant], bool]] = {
+    "node": lambda *_: True,
+    "intermittent": lambda *_: True,
+    "nic": World.nic,
+    "nvlink": World.nvlink,
+    "link": World.link,
+    "boundary": World.boundary,
+    "scale": lambda _, fault, nodes, __: len(nodes) >= fault.nodes,
+    "systemic": lambda *_: True,
+    "transient": World.transient,
+    "unschedulable": lambda *_: False,
+}
+"""Whether a fault shows on these nodes in this variant, its own node being among them."""
 
 
 def _hints(fault: Fault) -> tuple[Hint, ...]:

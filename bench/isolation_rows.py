@@ -103,7 +103,7 @@ def seed_of(rng: random.Random) -> int:
 
 
 def node_faults(kind: str = "node", **more: object) -> Callable[[int, int, random.Random], Trial]:
-    """k nodes at fault, all alike."""
+    """So many nodes at fault, all alike."""
 
     def place(nodes: int, k: int, rng: random.Random) -> Trial:
         names, topology = cluster(nodes, rack=8, block=64)

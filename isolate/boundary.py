@@ -63,7 +63,7 @@ def fails_with_all(s: Search, nodes: Nodes, around: Around, others: Nodes, lens:
     for node in others:
         leaves.setdefault(s.map.leaf[node], []).append(node)
     pairs = [(nodes[index % len(nodes)], members[0]) for index, members in enumerate(leaves.values())]
-    told: list[bool] = yield Join([_fails(s, pair, lens) for pair in pairs])
+    told: list[bool] = yield Join([_fails(pair, lens) for pair in pairs])
     failing = [pair for pair, fails in zip(pairs, told, strict=True) if fails]
     if len(failing) >= 2:
         record_domain(s, around, f"{s.names(nodes)} fail with members of {len(failing)} others, and pass inside")
@@ -79,7 +79,7 @@ def fails_with_all(s: Search, nodes: Nodes, around: Around, others: Nodes, lens:
     return False
 
 
-def _fails(s: Search, pair: Nodes, lens: Lens) -> Steps[bool]:
+def _fails(pair: Nodes, lens: Lens) -> Steps[bool]:
     answer: Answer = yield Ask(pair, "cross", Wish("none", lens.layers, beyond=True), lens.variant)
     return answer.failed
 
@@ -87,9 +87,7 @@ def _fails(s: Search, pair: Nodes, lens: Lens) -> Steps[bool]:
 def name_domains(s: Search, one: tuple[Nodes, Around], other: tuple[Nodes, Around], lens: Lens) -> Steps[bool]:
     """Cross each of two domains with third ones: the one that fails there too is the suspect domain."""
     both = frozenset((*s.map.members(one[1].name), *s.map.members(other[1].name)))
-    told: list[bool | None] = yield Join(
-        [_fails_elsewhere(s, nodes, around, both, lens) for nodes, around in (one, other)]
-    )
+    told: list[bool | None] = yield Join([_fails_elsewhere(s, nodes, both, lens) for nodes, _ in (one, other)])
     named = False
     for (nodes, around), fails in zip((one, other), told, strict=True):
         if fails:
@@ -105,7 +103,7 @@ def name_domains(s: Search, one: tuple[Nodes, Around], other: tuple[Nodes, Aroun
     return True
 
 
-def _fails_elsewhere(s: Search, nodes: Nodes, around: Around, avoid: frozenset[str], lens: Lens) -> Steps[bool | None]:
+def _fails_elsewhere(s: Search, nodes: Nodes, avoid: frozenset[str], lens: Lens) -> Steps[bool | None]:
     """Whether members of a domain fail with two other domains as well; None where there is no third."""
     used = set(avoid)
     for _ in range(2):
@@ -147,7 +145,8 @@ def _leaf_fault(s: Search, leaf: str, nodes: Nodes, lens: Lens) -> Steps[bool]:
             return (yield from name_domains(s, (nodes + asked, around), ((partner,), other), lens))
     s.sets.append(frozenset(nodes))
     s.say(
-        f"{s.names(nodes)} fail with partners outside {around.name} only; other members of it do not: its ports, or the way."
+        f"{s.names(nodes)} fail with partners outside {around.name} only; other members of it do not: "
+        "their ports, or the way."
     )
     return True
 

@@ -54,20 +54,17 @@ def suspect(accused: Accused) -> Suspect:
 
 
 def verdict_of(s: Search, sets: list[frozenset[str]], transient: str) -> Verdict:
-    """One word for the whole."""
-    if s.limit or s.unexplained:
-        return "inconclusive"
-    if s.systemic:
-        return "systemic"
-    if s.scale is not None:
-        return "scale"
-    if s.suspects or s.links or s.domains:
-        return "isolated"
-    if sets or s.doubtful:
-        return "inconclusive"
-    if transient:
-        return "not-reproduced"
-    return "lost" if s.first.lost and s.certified else "inconclusive"
+    """One word for the whole: the first that holds."""
+    words: tuple[tuple[object, Verdict], ...] = (
+        (s.limit or s.unexplained, "inconclusive"),
+        (s.systemic, "systemic"),
+        (s.scale, "scale"),
+        (s.suspects or s.links or s.domains, "isolated"),
+        (sets or s.doubtful, "inconclusive"),
+        (transient, "not-reproduced"),
+        (s.first.lost and s.certified, "lost"),
+    )
+    return next((word for holds, word in words if holds), "inconclusive")
 
 
 def doubts(s: Search, verdict: Verdict) -> str:

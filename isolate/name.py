@@ -31,7 +31,7 @@ def name_part(s: Search, accused: Accused) -> Steps[None]:
     if accused.lens.name == "scale-up":
         yield from _scale_up(s, accused, alone)
     elif multi and alone is None:
-        yield from _fabric_or_node(s, accused)
+        yield from _fabric_or_node(accused)
     else:
         accused.layer = "fabric" if alone is False else "node"
         if alone is None:
@@ -58,7 +58,7 @@ def _scale_up(s: Search, accused: Accused, alone: bool | None) -> Steps[None]:
     accused.evidence.append(f"{'failed' if fabric else 'passed'} where it talks over the fabric only")
 
 
-def _fabric_or_node(s: Search, accused: Accused) -> Steps[None]:
+def _fabric_or_node(accused: Accused) -> Steps[None]:
     """Found on the fabric, no run on one node: inside its NVLink domain a fabric fault does not show."""
     inside: bool | None = None
     used: frozenset[str] = frozenset()

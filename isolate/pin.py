@@ -164,17 +164,19 @@ def weigh(s: Search, tries: Tries, lens: Lens) -> Pinned | None:
     if passes and not fails and not tries.other:
         return "cleared"
     if not passes and (tries.groups >= confirm or (tries.relaxed == 3 and len(fails) >= confirm)):
-        if tries.groups < min(2, confirm):
-            return "nobody"
-        return None if can_ask_mate(s, tries, lens) else "suspect"
-    if fails and passes:
-        if tries.groups >= confirm:
-            return "path" if lens.free and path_pattern(s, tries) is not None else "suspect"
-        if len(passes) >= 2 and len(fails) == 1:
-            return "partner"
-    if len(tries.other) >= 2 or tries.count >= confirm + 5:
-        return "doubtful"
-    return None
+        return unanimous(s, tries, lens)
+    if fails and passes and tries.groups >= confirm:
+        return "path" if lens.free and path_pattern(s, tries) is not None else "suspect"
+    if len(fails) == 1 and len(passes) >= 2:
+        return "partner"
+    return "doubtful" if len(tries.other) >= 2 or tries.count >= confirm + 5 else None
+
+
+def unanimous(s: Search, tries: Tries, lens: Lens) -> Pinned | None:
+    """All probes failed, with as many partners as can be had."""
+    if tries.groups < min(2, s.limits.confirm):
+        return "nobody"
+    return None if can_ask_mate(s, tries, lens) else "suspect"
 
 
 def next_kind(s: Search, tries: Tries, lens: Lens) -> Kind:
@@ -294,7 +296,7 @@ def question_partner(s: Search, tries: Tries, lens: Lens) -> Steps[Pinned]:
     """The node failed once and passes with others: was it the partner, or the way between the two?"""
     failed = tries.fails[0]
     partners = s.present(failed.partners)
-    answers: list[Sequence[Answer]] = yield Join([_ask_partner(s, node, tries, lens) for node in partners])
+    answers: list[Sequence[Answer]] = yield Join([_ask_partner(node, tries, lens) for node in partners])
     for node, (answer,) in zip(partners, answers, strict=True):
         if answer.failed:
             s.ledger.barred.add(node)
@@ -320,7 +322,7 @@ def pin_partner(s: Search, node: str, lens: Lens) -> Steps[Pinned]:
     return verdict
 
 
-def _ask_partner(s: Search, node: str, tries: Tries, lens: Lens) -> Steps[Sequence[Answer]]:
+def _ask_partner(node: str, tries: Tries, lens: Lens) -> Steps[Sequence[Answer]]:
     wish = Wish(lens.first, lens.layers, avoid=frozenset((tries.node, *tries.partners)))
     answer: Answer = yield Ask((node,), "confirm", wish, lens.variant)
     return [answer]

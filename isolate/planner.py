@@ -28,7 +28,7 @@ class Isolation:
         first: the failing run (round 0).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the agreed face of the planner
         self,
         group: Iterable[str],
         topology: Topology,
@@ -42,7 +42,7 @@ class Isolation:
             raise ValueError("isolation needs at least one node: the group is empty")
         proven = evidence.nodes(case) if limits.borrow else frozenset()
         mapped = Map((*members, *sorted(proven - set(members))), topology)
-        self._search = Search(members, mapped, limits, evidence, case, first)
+        self._search = Search(members, mapped, limits=limits, evidence=evidence, case=case, first=first)
         self._limits = limits
         self._node_seconds = 0.0
         self._out: set[int] = set()

@@ -73,7 +73,7 @@ class Search:
     """Everything the steps share."""
 
     def __init__(
-        self, group: Sequence[str], mapped: Map, limits: Limits, evidence: Evidence, case: Case, first: Result
+        self, group: Sequence[str], mapped: Map, *, limits: Limits, evidence: Evidence, case: Case, first: Result
     ) -> None:
         self.map = mapped
         self.limits = limits

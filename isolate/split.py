@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from isolate.mixed import mix
-from isolate.pin import pin_all
+from isolate.pin import Verdict, pin_all
 from isolate.schedule import Answer, Ask, Join, Steps, Turn, Wait, Wish
 from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Lens, Search, Unreproduced
 from isolate.unions import union
@@ -39,7 +39,8 @@ def explain(s: Search, group: Nodes) -> Steps[bool]:
             found = yield from descend(s, group, lens, alone=False)
         else:
             parts = by_domain(s, group) if lens is SCALE_UP else transversals(s, group)
-            found = yield from try_parts(s, [nodes for nodes in parts if len(nodes) > 1], lens)
+            verdict = yield from try_parts(s, [nodes for nodes in parts if len(nodes) > 1], lens)
+            found = verdict == "explained"
         if found or s.halted:
             return found
     across = FABRIC if FABRIC in lenses else OUTSIDE
@@ -71,31 +72,33 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
     group = s.present(group)
     if not group:
         return True
-    yield Turn()
-    if s.looks_systemic():
-        yield from mix(s, group)
-    elif s.gate is not None:
-        yield Wait(s.gate)
+    yield from look_around(s, group)
     if s.halted:
         return False
     if (s.sequential or lens is SCALE_UP) and len(group) >= 2 * s.least:
         return (yield from halve(s, group, lens))
     share = s.scheduler.share
+    parts: list[Nodes] = []
     # What comes and goes is missed once in a while: the parts of a small set run twice before more is made of it.
     for purpose in ("split", "repeat") if 4 * len(group) <= len(s.group) else ("split",):
-        if pins_now(s, group, lens, share):
-            parts = s.map.cut(group, len(group))
+        one_by_one = pins_now(s, group, lens, share)
+        parts = s.map.cut(group, len(group)) if one_by_one else s.map.cut(group, share, s.least)
+        if one_by_one:
             verdict = yield from pin_all(s, group, lens)
-            if verdict != "cleared":
-                return verdict == "explained"
         else:
-            parts = s.map.cut(group, share, s.least)
-            found = yield from try_parts(s, parts, lens, purpose)
-            if found or s.halted:
-                return found
-    if not alone or len(group) == 1:
-        return False
-    return (yield from reproduce(s, group, parts, lens))
+            verdict = yield from try_parts(s, parts, lens, purpose)
+        if verdict != "cleared":
+            return verdict == "explained"
+    return alone and len(group) > 1 and (yield from reproduce(s, group, parts, lens))
+
+
+def look_around(s: Search, group: Nodes) -> Steps[None]:
+    """Wait for the results that come together; where nearly everything fails, look at the whole before its parts."""
+    yield Turn()
+    if s.looks_systemic():
+        yield from mix(s, group)
+    elif s.gate is not None:
+        yield Wait(s.gate)
 
 
 def pins_now(s: Search, group: Nodes, lens: Lens, share: int) -> bool:
@@ -113,15 +116,17 @@ def pins_now(s: Search, group: Nodes, lens: Lens, share: int) -> bool:
     return False
 
 
-def try_parts(s: Search, parts: Sequence[Nodes], lens: Lens, purpose: str = "split") -> Steps[bool]:
-    """Run parts side by side and go on with each that fails; True when a cause was found in any."""
+def try_parts(s: Search, parts: Sequence[Nodes], lens: Lens, purpose: str = "split") -> Steps[Verdict]:
+    """Run parts side by side and go on with each that fails; `explained` when a cause was found in any."""
     ended: list[Part] = yield Join([part(s, nodes, lens, purpose) for nodes in parts])
-    return any(each.explained for each in ended)
+    if any(each.explained for each in ended):
+        return "explained"
+    return "unexplained" if s.halted else "cleared"
 
 
 def part(s: Search, nodes: Nodes, lens: Lens, purpose: str = "split") -> Steps[Part]:
     """Run one part; if it does not pass, find out why."""
-    answer: Answer = yield ask_part(s, nodes, lens, purpose)
+    answer: Answer = yield ask_part(nodes, lens, purpose)
     s.tally(answer.result, failed=answer.failed)
     if answer.passed:
         return Part(nodes, "passed")
@@ -134,12 +139,9 @@ def part(s: Search, nodes: Nodes, lens: Lens, purpose: str = "split") -> Steps[P
     return Part(nodes, answer.outcome, explained)
 
 
-def ask_part(s: Search, nodes: Nodes, lens: Lens, purpose: str) -> Ask:
+def ask_part(nodes: Nodes, lens: Lens, purpose: str) -> Ask:
     """The probe of a part: padded to the minimum group, and across domains where the lens needs that."""
-    if lens is SCALE_UP:
-        wish = Wish("domain", lens.layers, least=0)
-    else:
-        wish = Wish("none", lens.layers)
+    wish = Wish("domain", lens.layers, least=0) if lens is SCALE_UP else Wish("none", lens.layers)
     return Ask(nodes, purpose, wish, lens.variant)
 
 
@@ -160,7 +162,7 @@ def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
         left, *rest = s.map.cut(group, 2, s.least)
         if not rest:
             break
-        answer: Answer = yield ask_part(s, left, lens, "split")
+        answer: Answer = yield ask_part(left, lens, "split")
         s.tally(answer.result, failed=answer.failed)
         if s.looks_systemic():
             yield from mix(s, group)
@@ -176,7 +178,7 @@ def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
             break
     while siblings and not proven:
         # Every left half failed, so nobody is known to be good yet: the halves left over, the smallest first.
-        nearest: Answer = yield ask_part(s, siblings.pop(), lens, "split")
+        nearest: Answer = yield ask_part(siblings.pop(), lens, "split")
         proven = nearest.passed
     verdict = yield from pin_all(s, group, lens)
     if verdict != "cleared":
@@ -204,7 +206,6 @@ def reproduce(s: Search, group: Nodes, parts: Sequence[Nodes], lens: Lens) -> St
     def again(some: Sequence[Nodes]) -> Steps[bool]:
         s.shaky = True
         usable = [each for each in some if len(each) >= s.least]
-        found = yield from try_parts(s, usable, lens, "repeat")
-        return found
+        return (yield from try_parts(s, usable, lens, "repeat")) == "explained"
 
     return (yield from union(s, parts, lens, again))

@@ -32,7 +32,7 @@ def union(s: Search, parts: Sequence[Nodes], lens: Lens, again: Again, *, checke
         return (yield from cross(s, parts[0], parts[1], lens))
     middle = len(s.map.cut([nodes[0] for nodes in parts], 2)[0])
     halves = (parts[:middle], parts[middle:])
-    told: list[bool] = yield Join([fails_together(s, half, lens) for half in halves])
+    told: list[bool] = yield Join([fails_together(half, lens) for half in halves])
     if not any(told):
         return (yield from cross(s, flat(halves[0]), flat(halves[1]), lens))
     found = False
@@ -50,7 +50,7 @@ def flat(parts: Sequence[Nodes]) -> Nodes:
     return tuple(node for nodes in parts for node in nodes)
 
 
-def fails_together(s: Search, parts: Sequence[Nodes], lens: Lens) -> Steps[bool]:
+def fails_together(parts: Sequence[Nodes], lens: Lens) -> Steps[bool]:
     """Whether parts fail together; one part has just passed by itself."""
     if len(parts) == 1:
         return False
@@ -58,11 +58,11 @@ def fails_together(s: Search, parts: Sequence[Nodes], lens: Lens) -> Steps[bool]
     return answer.failed
 
 
-def crosses(s: Search, left: Nodes, right: Nodes, lens: Lens) -> Steps[bool]:
+def crosses(left: Nodes, right: Nodes, lens: Lens) -> Steps[bool]:
     """Whether two sets fail together; an empty one cannot."""
     if not left or not right:
         return False
-    return (yield from fails_together(s, (left, right), lens))
+    return (yield from fails_together((left, right), lens))
 
 
 def cross(s: Search, left: Nodes, right: Nodes, lens: Lens, *, sure: bool = True) -> Steps[bool]:
@@ -76,31 +76,31 @@ def cross(s: Search, left: Nodes, right: Nodes, lens: Lens, *, sure: bool = True
     (l1, l2), (r1, r2) = two(s, left), two(s, right)
     across, along = [(l2, r1), (l1, r2)], [(l1, r1), (l2, r2)]
     first, second = (across, along) if s.case.traffic == "ring" else (along, across)
-    failing = yield from which(s, first, lens)
+    failing = yield from which(first, lens)
     if len(failing) == 2 or (failing and whole_leaf(s, left, right)):
-        failing += yield from which(s, second, lens)
+        failing += yield from which(second, lens)
         if len(failing) == sum(1 for each in (*first, *second) if all(each)):
             return (yield from name_boundary(s, left, right, lens))
         failing = failing[:2]
     inferred = False
     if not failing and all(second[1]) and len(left) + len(right) > _INFER:
-        failing = yield from which(s, second[:1], lens)
+        failing = yield from which(second[:1], lens)
         inferred = not failing
         failing = failing or second[1:]
     elif not failing:
-        failing = yield from which(s, second, lens)
+        failing = yield from which(second, lens)
     if failing:
         named: list[bool] = yield Join([cross(s, *each, lens, sure=not inferred) for each in failing])
         if any(named) or not inferred:
             return any(named)
-    if not sure and not (yield from crosses(s, left, right, lens)):
+    if not sure and not (yield from crosses(left, right, lens)):
         return False
     return no_quadrant(s, left, right)
 
 
-def which(s: Search, quadrants: Sequence[Quadrant], lens: Lens) -> Steps[list[Quadrant]]:
+def which(quadrants: Sequence[Quadrant], lens: Lens) -> Steps[list[Quadrant]]:
     """The quadrants that fail."""
-    told: list[bool] = yield Join([crosses(s, *each, lens) for each in quadrants])
+    told: list[bool] = yield Join([crosses(*each, lens) for each in quadrants])
     return [each for each, fails in zip(quadrants, told, strict=True) if fails]
 
 
@@ -134,7 +134,7 @@ def pair(s: Search, one: str, other: str, lens: Lens) -> Steps[bool]:
     if lens is OUTSIDE and s.map.nvlink[one] == s.map.nvlink[other]:
         lens = SCALE_UP  # they talk over NVLink here, so that is what other partners must show
     elsewhere = frozenset((one, other))
-    told: list[Answer] = yield Join([_elsewhere(s, node, elsewhere, lens) for node in (one, other)])
+    told: list[Answer] = yield Join([_elsewhere(node, elsewhere, lens) for node in (one, other)])
     if any(answer.failed for answer in told):
         verdict = yield from pin_all(s, (one, other), lens)
         if verdict != "cleared":
@@ -142,6 +142,6 @@ def pair(s: Search, one: str, other: str, lens: Lens) -> Steps[bool]:
     return (yield from name_link(s, one, other, lens, siblings=True))
 
 
-def _elsewhere(s: Search, node: str, avoid: frozenset[str], lens: Lens) -> Steps[Answer]:
+def _elsewhere(node: str, avoid: frozenset[str], lens: Lens) -> Steps[Answer]:
     answer: Answer = yield Ask((node,), "confirm", Wish(lens.first, lens.layers, avoid), lens.variant)
     return answer

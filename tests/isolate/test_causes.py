@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from bench.isolation_drive import isolate
 from bench.isolation_oracle import Fault, World, cluster
 from bench.isolation_rows import Row, grid, kinds, said
-from isolate import Case, Evidence, Findings, Hint, Limits, Result
+from isolate import Case, Evidence, Findings, Hint, Isolation, Limits, Probe, Result, Variant
 from tests.isolate.harness import search
 
 ROWS = [row for row in kinds() if row.nodes <= 144 and "intermittent" not in row.name]
@@ -152,10 +153,8 @@ def test_a_group_whose_minimum_is_four_is_padded_with_good_nodes(nodes: int, lan
 @pytest.mark.parametrize("seed", range(8))
 def test_a_node_a_little_below_the_floor_is_inconclusive_or_named_after_clear_failures(seed: int) -> None:
     grey = world(32, Fault("node", "node-009", factor=0.795), seed=seed)
-    first = grey.first(grey.names)
     findings = search(grey)
     if findings is None:
-        assert first.outcome != "failed" or first.outcome == "passed"
         return
     assert named(findings) <= {"node-009"}
     assert findings.verdict != "not-reproduced" or findings.transient
@@ -234,11 +233,11 @@ def test_layers_are_told_apart_by_variants_or_by_a_run_alone(single: bool, switc
 
 def test_a_switch_that_took_no_effect_proves_nothing_about_the_layer() -> None:
     class Stuck(World):
-        def run(self, probe: object) -> Result:  # type: ignore[override]
-            from dataclasses import replace
+        """Says that it switched NVLink off, and did not."""
 
-            told = super().run(replace(probe, variant=type(probe.variant)(rail=probe.variant.rail)))  # type: ignore[type-var,attr-defined]
-            return replace(told, proven=probe.variant.mnnvl is not False)  # type: ignore[attr-defined]
+        def run(self, probe: Probe) -> Result:
+            told = super().run(replace(probe, variant=Variant(rail=probe.variant.rail)))
+            return replace(told, proven=probe.variant.mnnvl is not False)
 
     names, topology = cluster(36, rack=9, nvlink=9)
     findings = search(Stuck(names, topology, (Fault("nic", "node-020"),), switch=True))
@@ -284,8 +283,6 @@ def test_right_hints_explain_the_failure_in_one_round_and_its_confirmation() -> 
 def test_wrong_hints_name_nobody() -> None:
     faulty = world(64, Fault("node", "node-050"))
     case = faulty.case()
-    from isolate import Isolation
-
     first = Result("failed", 20.0, 45.0, hints=(Hint("node-003", "slowest rank", peer="node-004"),))
     planner = Isolation(faulty.names, faulty.topology, Limits(), Evidence(), case, first)
     while not planner.done:

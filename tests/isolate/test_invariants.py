@@ -121,7 +121,7 @@ def test_evidence_of_one_case_never_breaks_the_next(world: World, limits: Limits
     least=st.sampled_from((2, 3, 4)),
 )
 def test_hard_node_faults_are_named_exactly_wherever_enough_nodes_are_good(
-    nodes: int, bad: set[int], rack: int, lanes: int, order: int | None, least: int
+    *, nodes: int, bad: set[int], rack: int, lanes: int, order: int | None, least: int
 ) -> None:
     names, topology = cluster(nodes, rack=rack)
     wrong = [names[index] for index in bad if index < nodes]
