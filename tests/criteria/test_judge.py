@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catalog import Threshold, healthy_busbw
+from catalog import Threshold, healthy_busbw, load
 from catalog.words import COLLECTIVES
 from criteria import CriteriaError, Event, Judge, Reason
 from measure import Cell, LogError, LogEvent, Measurement, Result, Step, Table
@@ -262,6 +264,26 @@ def test_an_explicit_threshold_replaces_the_profile_for_its_metric() -> None:
     assert [check.source for check in verdict.checks if check.metric == "busBandwidthGBps"] == ["threshold given"]
 
 
+def test_a_users_threshold_takes_the_place_of_the_entrys_own(tmp_path: Path) -> None:
+    entry = CATALOG.entry("nccl-all-reduce").model_dump(mode="json", by_alias=True)
+    entry["criteria"] = [{"metric": "latencyUs", "max": 5}, {"metric": "algBandwidthGBps", "min": 100}]
+    (tmp_path / "entry.yaml").write_text(json.dumps({"entries": [entry]}))
+    catalog = load([tmp_path])
+    assert "latencyUs 10 us violates" in Judge(catalog).judge(measured(), conditions()).message
+    lenient = Judge(catalog, [Threshold(metric="latencyUs", max=50)]).judge(measured(), conditions())
+    assert lenient.passed
+    assert "algBandwidthGBps" in {check.metric for check in lenient.checks}
+
+
+@pytest.mark.parametrize(("expr", "holds"), [("value >= 300", True), ("value >= 900", False), ("value < 100", False)])
+def test_an_expression_decides_alone(expr: str, holds: bool) -> None:
+    verdict = judge(measured(370.0), conditions(), Threshold(metric="busBandwidthGBps", expr=expr))
+    assert verdict.passed is holds
+    assert f"{'holds' if holds else 'violates'} the threshold {expr}" in next(
+        check.text for check in verdict.checks if check.metric == "busBandwidthGBps"
+    )
+
+
 def test_a_threshold_on_another_metric_or_size_leaves_the_profile_on() -> None:
     others = (Threshold(metric="latencyUs", max=50), Threshold(metric="busBandwidthGBps", min=1, size="1M"))
     assert judge(measured(200.0), conditions(), *others).reason is Reason.THRESHOLD_VIOLATION
@@ -316,6 +338,7 @@ def test_with_sharp_the_bar_is_higher() -> None:
     plain = judge(measured(370.0, ranks=64, nodes=8), given)
     sharp = judge(measured(370.0, ranks=64, nodes=8, transport={"collnet_sharp": True}), given)
     assert (sharp.expected or 0) > (plain.expected or 0)
+    assert "Together" in next(check.source for check in plain.checks if check.metric == "busBandwidthGBps")
     assert "CoreWeave" in next(check.source for check in sharp.checks if check.metric == "busBandwidthGBps")
 
 

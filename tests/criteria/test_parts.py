@@ -199,6 +199,18 @@ def test_a_difference_must_matter_for_its_metric() -> None:
     assert outlier.name == "n7"
 
 
+def test_a_wide_fleet_has_no_outlier_at_four_sigma() -> None:
+    wide = {f"n{number}": 100.0 + 2.0 * (number % 5 - 2) for number in range(30)}
+    assert peers({**wide, "n7": 88.0}).outliers("case") == ()
+    assert peers({**wide, "n7": 80.0}).outliers("case") != ()
+
+
+def test_five_peers_are_too_few_and_six_are_enough() -> None:
+    few = {f"n{number}": 100.0 for number in range(4)}
+    assert peers({**few, "slow": 50.0}).outliers("case") == ()
+    assert peers({**few, "n4": 100.0, "slow": 50.0}).outliers("case") != ()
+
+
 def test_few_peers_and_two_populations_name_nobody() -> None:
     assert peers({"a": 100.0, "b": 100.0, "c": 50.0}).outliers("case") == ()
     halves = {f"n{number}": 100.0 if number % 3 else 60.0 for number in range(30)}
