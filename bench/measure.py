@@ -1,9 +1,9 @@
 """How fast a log of thousands of ranks is read, next to `grep -c` of the same pattern on the same file.
 
-    python bench/measure.py [--megabytes 200] [--ranks 4096] [--prefix none|k8s|mpi] [--keep FILE]
+    python bench/measure.py [--kind nccl|training] [--megabytes 200] [--ranks 4096] [--prefix none|k8s|mpi] [--keep FILE]
 
-The log is what `NCCL_DEBUG=INFO` and a table in the middle leave on one stream: the lines of all ranks interleaved,
-some of them torn. Printed: MB/s (10^6 bytes) of one core, the ratio to grep, and the peak memory of the reader.
+The log is what `NCCL_DEBUG=INFO` and a table in the middle leave on one stream, or a training whose every rank prints
+every step: the lines of all ranks interleaved, some of them torn. Printed: MB/s (10^6 bytes) of one core, the ratio to grep, and the peak memory of the reader.
 """
 
 from __future__ import annotations
@@ -111,6 +111,25 @@ def write(path: Path, megabytes: int, ranks: int, prefix: str) -> None:
         put("# Avg bus bandwidth    : 480.123 ")
 
 
+def write_training(path: Path, megabytes: int, ranks: int) -> None:
+    """Write a training log of about that many megabytes in which all ranks print each step, in any order."""
+    draw = random.Random(1)
+    step = size = 0
+    order = list(range(ranks))
+    with path.open("w", encoding="utf-8") as stream:
+        while size < megabytes * 1_000_000:
+            step += 1
+            draw.shuffle(order)
+            for rank in order:
+                size += stream.write(
+                    f"[rank{rank}]:[titan] 2026-01-02 10:{step // 60 % 60:02d}:{step % 60:02d},{draw.randrange(1000):03d}"
+                    f" - root - INFO - step: {step:2d}  loss: {9 - step / 1e4:8.5f}  grad_norm: {draw.random():7.4f}  "
+                    f"memory: 10.00GiB(12.50%)  tps: {7000 + draw.randrange(99):,}  tflops: {400 + draw.random():.2f}  "
+                    f"mfu: 40.{draw.randrange(99):02d}%\n"
+                )
+        stream.write("[rank0]:[titan] 2026-01-02 11:00:00,000 - root - INFO - Training completed\n")
+
+
 def child(path: Path) -> tuple[resource.struct_rusage, dict[str, Any]]:
     """`python -m measure` of a file in a process of its own: what it used and what it printed."""
     command = [sys.executable, "-m", "measure", str(path)]
@@ -124,6 +143,7 @@ def child(path: Path) -> tuple[resource.struct_rusage, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=("nccl", "training"), default="nccl")
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=4096)
     parser.add_argument("--prefix", choices=("none", "k8s", "mpi"), default="none")
@@ -131,11 +151,15 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.keep or Path(folder) / "ranks.log"
-        write(path, options.megabytes, options.ranks, options.prefix)
+        if options.kind == "nccl":
+            write(path, options.megabytes, options.ranks, options.prefix)
+        else:
+            write_training(path, options.megabytes, options.ranks)
         size = path.stat().st_size
         subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)  # both find it in the page cache
+        pattern = "NCCL INFO" if options.kind == "nccl" else "step: *[0-9]*  loss"
         begin = time.perf_counter()
-        count = subprocess.run(["grep", "-c", "NCCL INFO", str(path)], capture_output=True, text=True, check=False)
+        count = subprocess.run(["grep", "-c", pattern, str(path)], capture_output=True, text=True, check=False)
         grep = time.perf_counter() - begin
         empty, _ = child(Path("/dev/null"))
         used, found = child(path)
@@ -145,6 +169,7 @@ def main() -> None:
             {
                 "megabytes": round(size / 1e6, 1),
                 "ranks": options.ranks,
+                "kind": options.kind,
                 "prefix": options.prefix,
                 "measure_MBps": round(size / took / 1e6, 1),
                 "grep_MBps": round(size / grep / 1e6, 1),
@@ -153,10 +178,11 @@ def main() -> None:
                 "peak_memory_MB": round(used.ru_maxrss / 1e3, 1),
                 "memory_without_log_MB": round(empty.ru_maxrss / 1e3, 1),
                 "complete": found["complete"],
-                "rows": found["tables"][0]["n_rows"],
+                "rows": sum(table["n_rows"] for table in found["tables"]),
+                "steps": len(found["steps"]),
                 "hosts": len(found["hosts"]),
                 "read_ranks": found["ranks"],
-                "networks_used": found["transport"]["networks_used"],
+                "networks_used": found["transport"].get("networks_used"),
             }
         )
     )

@@ -1,8 +1,10 @@
 """NCCL's own log (NCCL_DEBUG=INFO or WARN): the transport it really used, and the errors it names.
 
 Facts count only from whole messages: a line into which another writer's line was torn gives up its torn half, and a
-name that is only the beginning of another one is no name. Conventions (what `gdr`, `nvls`, `fallback_to_socket` mean
-where the log says nothing) are those of docs/measure.md.
+name that is only the beginning of another one is no name. What the log does not say is None, with one exception:
+`fallback_to_socket` is True where data between hosts goes, or would go, over NET/Socket, and False where that is not
+seen. `gdr` is False where no network channel carries /GDRDMA; `nvls` is True where multicast is there or NVLS channels
+are set up; `collnet_sharp` only where CollNet is connected, whatever plugins were loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from measure import nccl_warn
-from measure.draft import FACT, PASS, SEEN, Draft
+from measure.draft import FACT, MAX_KEPT, PASS, SEEN, Draft
 from measure.lines import Line
 from measure.model import LogError
 
@@ -173,6 +175,8 @@ class NcclInfo:
         if known_host:
             self._host(host, process)
         if level == "WARN":
+            if len(self._warnings) >= MAX_KEPT:
+                return SEEN
             self._warnings.setdefault(_Warning(host, process, thread or process, where or "", text.strip()))
             self._who(host, process, text)
             return FACT

@@ -24,7 +24,7 @@ from measure.nccl_table import NcclTables
 from measure.osu import OsuTables
 from measure.own import OwnLines
 from measure.perftest import PerftestTables
-from measure.training import TrainingLogs
+from measure.training import Log, TrainingLogs
 from measure.ucc import UccTables
 
 READERS: Final[tuple[Callable[[Draft], Reader], ...]] = (
@@ -45,6 +45,8 @@ _DIGITS: Final = b"0123456789abcdef"
 _MAX_SHAPES: Final = 50_000
 _ENOUGH: Final = 16
 """Lines of one shape that are read before the shape is skipped: whoever writes it is then known in a small log."""
+_FEW: Final = 64
+"""Lines of a block below which it is not worth looking for repeats."""
 _LOOK_ON: Final = 8
 """Blocks that are searched for the names of writers after the last new one was found, and at the beginning."""
 _LOOK_EVERY: Final = 32
@@ -81,7 +83,10 @@ class _Reading:
         # Events come glued to other lines, so a line they take goes on to the readers; they name the log last.
         self.events = Events(self.draft)
         self.readers: list[Reader] = [make(self.draft) for make in READERS]
-        self.readers.append(TrainingLogs(self.draft, formats))
+        self.training = TrainingLogs(self.draft, formats)
+        self.readers.append(self.training)
+        self.progress: dict[bytes, Log] = {}
+        """Shapes of progress lines, and the log each belongs to."""
         self.writers = next(reader for reader in self.readers if isinstance(reader, NcclInfo))
         self.boring: set[bytes] = set()
         self.generation = 0
@@ -106,6 +111,8 @@ class _Reading:
         if sampled and self.writers.sample(lines):
             self.look_until = self.blocks + _LOOK_ON
         wanted = [at for at, shape in enumerate(shapes) if shape in fresh]
+        if self.progress and len(wanted) > _FEW:
+            wanted = self._without_repeats(block, lines, shapes, wanted)
         generation = self.generation
         for at in [] if self.draft.holds else wanted:
             if shapes[at] not in self.boring:
@@ -115,6 +122,16 @@ class _Reading:
                     return
         if self.draft.holds:
             self._every_line(lines, shapes, 0, whole)
+
+    def _without_repeats(self, block: bytes, lines: list[bytes], shapes: list[bytes], wanted: list[int]) -> list[int]:
+        """The lines of a block without what other ranks print of steps that are known."""
+        progress = self.progress
+        for log in {id(log): log for log in map(progress.get, {shapes[at] for at in wanted}) if log}.values():
+            places = [at for at in wanted if progress.get(shapes[at]) is log]
+            keep = log.worth_reading(block, [lines[at] for at in places])
+            dropped = {at for at, worth in zip(places, keep, strict=True) if not worth}
+            wanted = [at for at in wanted if at not in dropped]
+        return wanted
 
     def _every_line(self, lines: list[bytes], shapes: list[bytes], start: int, whole: bool) -> None:
         """The rest of a block line by line: what is skipped may change at any of them."""
@@ -126,9 +143,12 @@ class _Reading:
     def _line(self, raw: bytes, shape: bytes, whole: bool) -> None:
         line = parse(raw, whole)
         wanted = self._feed(line)
+        if self.training.took is not None and len(self.progress) < _MAX_SHAPES:
+            self.progress[shape] = self.training.took
         if self.generation != self.draft.generation:
             self.generation = self.draft.generation
             self.boring.clear()
+            self.progress.clear()
             self.seen.clear()
         if wanted == FACT:
             return

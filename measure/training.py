@@ -8,6 +8,7 @@ and one that only accompanies another (a line of throughput beside a progress li
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _Log:
+class Log:
     """What was read in one format."""
 
     format: LogFormat
@@ -51,6 +52,40 @@ class _Log:
     runs: list[dict[str, Any]] = field(default_factory=list)
     nan: bool = False
     evals: list[dict[str, Any]] = field(default_factory=list)
+    raw_line: re.Pattern[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        line = self.format.steps.line
+        self.raw_line = re.compile(line.pattern.encode(), line.flags & ~re.UNICODE)
+
+    def worth_reading(self, block: bytes, lines: Sequence[bytes]) -> list[bool]:
+        """Which progress lines of a block may say something new.
+
+        Thousands of ranks print every step; once its record is settled the others' lines are only counted by a search
+        over the whole block, and none of them is decoded. `lines` are those of the block that have this format's shape.
+        """
+        found = self.raw_line.findall(block)
+        if len(found) != len(lines):
+            found = [(self.raw_line.findall(raw) or [b""])[0] for raw in lines]
+        steps = {groups: self._number(groups) for groups in set(found)}
+        out = [False] * len(lines)
+        for groups, step in steps.items():
+            if step is None:
+                out = [worth or other == groups for worth, other in zip(out, found, strict=True)]
+            elif step not in self.recent:
+                out[found.index(groups)] = True
+        tag = (self.first_source or "").rpartition(" ")[2].encode()
+        unsettled = any(self.sources.get(step) != self.first_source for step in steps.values() if step is not None)
+        if tag and unsettled and tag in block:
+            out = [worth or tag in raw for worth, raw in zip(out, lines, strict=True)]
+        return out
+
+    def _number(self, groups: bytes | tuple[bytes, ...]) -> int | None:
+        """The step in what a pattern found: it may have several groups, of which some are for the total."""
+        found = (groups,) if isinstance(groups, bytes) else groups
+        places = (at - 1 for name, at in self.raw_line.groupindex.items() if name.rstrip("_") == "step")
+        text = next((found[at] for at in places if found[at]), b"")
+        return int(text) if text and len(text) < 20 else None
 
 
 class TrainingLogs:
@@ -58,12 +93,14 @@ class TrainingLogs:
 
     def __init__(self, draft: Draft, formats: Sequence[LogFormat]) -> None:
         self._draft = draft
-        self._logs = [_Log(made) for made in formats]
-        self._last_torn = False
+        self._logs = [Log(made) for made in formats]
+        self.took: Log | None = None
+        """The log whose record the last line was, if it was one."""
 
     def feed(self, line: Line) -> int:
         """Take a line."""
         body = line.body
+        self.took = None
         for log in self._logs:
             if log.pending and self._continues(log, line):
                 return FACT
@@ -80,7 +117,7 @@ class TrainingLogs:
                 return taken
         return PASS
 
-    def _take(self, log: _Log, line: Line) -> int:
+    def _take(self, log: Log, line: Line) -> int:
         made, body = log.format, line.body
         if made.final and made.final.line.search(body):
             self._final(log, body)
@@ -90,6 +127,7 @@ class TrainingLogs:
                 log.evals.append(values)
         elif match := made.steps.line.search(body):
             # What stands before the record may be the end of another writer's line.
+            self.took = log
             self._record(log, Line(body[match.start() :], line.source, line.whole))
         elif made.end and made.end.search(body):
             log.ended = True
@@ -97,7 +135,7 @@ class TrainingLogs:
             return PASS
         return FACT
 
-    def _record(self, log: _Log, line: Line) -> None:
+    def _record(self, log: Log, line: Line) -> None:
         made = log.format
         if made.ends:
             done = made.ends.search(line.body)
@@ -113,7 +151,7 @@ class TrainingLogs:
             return
         self._complete(log, line.body, line.source)
 
-    def _continues(self, log: _Log, line: Line) -> bool:
+    def _continues(self, log: Log, line: Line) -> bool:
         """The next line of a wrapped record carries no tag of its own, or that of its writer."""
         key = line.source if line.source in log.pending else next(reversed(log.pending))
         pending = log.pending[key]
@@ -131,12 +169,12 @@ class TrainingLogs:
         self._draft.hold("training", waiting=any(other.pending for other in self._logs))
         return True
 
-    def _lost(self, log: _Log, key: str) -> None:
+    def _lost(self, log: Log, key: str) -> None:
         del log.pending[key]
         log.cut += 1
         self._draft.hold("training", waiting=any(other.pending for other in self._logs))
 
-    def _complete(self, log: _Log, text: str, source: str) -> None:
+    def _complete(self, log: Log, text: str, source: str) -> None:
         match = log.format.steps.line.search(text)
         values, nans = _values(log.format.steps, text, match.groupdict() if match else {})
         if any(name not in values and name not in nans for name in log.format.required):
@@ -148,7 +186,7 @@ class TrainingLogs:
         extra = {key: value for key, value in values.items() if key not in _OWN}
         self._keep(log, Step(**{key: values.get(key) for key in _OWN}, extra=extra), source)
 
-    def _keep(self, log: _Log, step: Step, source: str) -> None:
+    def _keep(self, log: Log, step: Step, source: str) -> None:
         """Each step once: of the writer that was seen first, or of whoever is ahead of it."""
         if log.first_source is None:
             log.first_source = source
@@ -177,7 +215,7 @@ class TrainingLogs:
                 old, _ = log.recent.popitem(last=False)
                 del log.sources[old]
 
-    def _final(self, log: _Log, body: str) -> None:
+    def _final(self, log: Log, body: str) -> None:
         final = log.format.final
         if final is None:
             return
@@ -215,7 +253,7 @@ class TrainingLogs:
             self._draft.formats.append(cut.format.name)
             self._draft.cut("every progress line is cut")
 
-    def _whole(self, log: _Log) -> None:
+    def _whole(self, log: Log) -> None:
         """Whether the training came to its end: only an end mark or the last step of those announced proves it."""
         last = log.steps[-1] if log.steps else None
         total = last.extra.get("of") if last else None

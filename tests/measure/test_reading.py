@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,31 @@ def test_a_run_that_skips_a_size_is_not_complete() -> None:
 def test_what_is_no_log_is_unknown(data: bytes) -> None:
     found = read(data)
     assert (found.format, found.complete) == ("unknown", False)
+
+
+def test_each_step_counts_once_however_many_ranks_print_it() -> None:
+    draw = random.Random(5)
+    lines = []
+    for step in range(1, 9):
+        ranks = draw.sample(range(500), 500)
+        if step == 1:
+            ranks.remove(7)
+            ranks.insert(0, 7)
+        lines += [f"[rank{rank}]: step: {step}  loss:  {9 - step / 10:.4f}  tps: {1000 + rank:,}\n" for rank in ranks]
+    found = read("".join(lines).encode())
+    assert [(step.step, step.loss, step.tokens_per_s) for step in found.steps] == [
+        (step, pytest.approx(9 - step / 10), 1007.0) for step in range(1, 9)
+    ]
+
+
+def test_what_is_skipped_changes_no_fact() -> None:
+    """The facts of a log are the same behind a thousand lines of the same shapes, and between them."""
+    info = (DATA / "nccl-info-efa-libfabric.log").read_bytes()
+    whole = read(info)
+    noise = [line for line in info.splitlines(keepends=True) if b"Channel" in line or b"Using network" in line]
+    for log in (b"".join(noise) * 400 + info, b"".join(line + b"".join(noise) * 40 for line in info.splitlines(True))):
+        found = read(log)
+        assert (found.transport, found.errors, set(found.hosts)) == (whole.transport, whole.errors, set(whole.hosts))
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
