@@ -54,7 +54,7 @@ class Guard:
         thing = self._view.get(name)
         if thing is None:
             # A miss in the cache is no proof.
-            gone = self._gateway.get(f"/api/v1/nodes/{name}") is None
+            gone = not self._gateway.items("/api/v1/nodes", [("fieldSelector", f"metadata.name={name}")])[0]
             self._hits[name] = [Hit("gone", "invalid", "the Node object was deleted")] if gone else []
             return
         if thing is self._last.get(name):

@@ -52,7 +52,7 @@ class Follower:
         self._closed.set()
 
     def _for_ever(self) -> None:
-        pause = 1.0
+        pause = 1.5
         first = True
         while not self._closed.is_set():
             query: list[tuple[str, str | int]] = [("container", CONTAINER), ("follow", "true")]
@@ -67,7 +67,8 @@ class Follower:
                         return
             except (BrokenError, ApiError, GoneError):
                 pass
-            pause = 1.0 if time.monotonic() - began > 10 else min(15.0, pause * 2)
+            # A stream that ends at once most likely belongs to a container that has ended.
+            pause = 1.5 if time.monotonic() - began > 30 else min(15.0, pause * 2)
             if self._gateway.wait(0) or self._closed.wait(pause):
                 return
 
