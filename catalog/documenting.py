@@ -43,6 +43,35 @@ other all-reduce above NICs x line rate.
 **Kinds**: *measured*: published with its conditions; *published*: a vendor's floor or a statement; *derived*: by a
 formula from one of these; *provisional*: by a formula, nobody published it.
 
+## Your own figures
+
+A YAML file in a directory given with `--catalog DIR` adds to the page or takes the place of what has the same name.
+The nearest row decides, so a profile of your own fleet at its own size goes before everything here.
+
+```yaml
+profiles:
+  - name: our-h100
+    accelerators: [h100]
+    rails: 8
+    gbps: 400
+    transport: InfiniBand
+    program: collectives.py
+    confidence: high
+    rows:
+      - {collective: all_reduce, layer: fabric, nodes: 64, gpusPerNode: 8, size: 16G, value: 372.5, kind: measured,
+         conditions: "median of 12 healthy runs, 370.1 to 374.0", source: our cluster, date: 2026-11-20}
+accelerators:                       # a product that is not known yet
+  - name: acme-x1
+    products: ["ACME-X1*"]          # patterns over the GPU label
+    vendor: nvidia
+    gpusPerNode: 8
+    rails: 8
+    gbps: 400
+    nvlinkGbps: 3600
+machines:                           # the NICs of a machine type, which no Node object tells
+  - {name: our-cloud, platform: onprem, types: ["gpu.h100.*"], rails: 8, gbps: 400, source: our cloud's data sheet}
+```
+
 ## Physical bounds
 
 n ranks on k nodes of g GPUs, B = NICs x line rate / 8 (GB/s of one node), bus bandwidth as nccl-tests defines it.

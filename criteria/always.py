@@ -80,12 +80,10 @@ def _sizes(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
 
 def _absent(there: set[int], measurement: Measurement, conditions: Conditions) -> list[int]:
     """Asked sizes that the log does not have, by the program's own list of what it was asked for, or up to rounding."""
-    asked = said(measurement, "requested_sizes")
-    if isinstance(asked, list):
-        shown = said(measurement, "sizes")
-        done = {
-            size for size, real in zip(asked, shown if isinstance(shown, list) else (), strict=False) if real in there
-        }
+    asked, shown = said(measurement, "requested_sizes"), said(measurement, "sizes")
+    if isinstance(asked, list) and isinstance(shown, list):
+        pairs = zip(asked, shown, strict=False)
+        done = {size for size, real in pairs if isinstance(size, int) and isinstance(real, int) and real in there}
         return [size for size in conditions.sizes if size not in done]
     rounded = there - set(conditions.sizes)
     return [

@@ -108,3 +108,12 @@ def test_a_figure_without_its_origin_is_refused(change: dict[str, object], words
 def test_the_page_of_figures_is_up_to_date() -> None:
     written = Path(__file__).parents[2] / "docs" / "profiles.md"
     assert written.read_text(encoding="utf-8") == page(CATALOG), "run python -m catalog.documenting > docs/profiles.md"
+
+
+def test_the_example_on_the_page_is_a_catalog(tmp_path: Path) -> None:
+    example = page(CATALOG).split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "ours.yaml").write_text(example)
+    catalog = load([tmp_path])
+    assert catalog.profiles["our-h100"].rows[0].value == 372.5
+    assert catalog.accelerator_for("ACME-X1-96GB") is catalog.accelerators["acme-x1"]
+    assert catalog.machine_for("onprem", "gpu.h100.8x") is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog import Catalog, load
+from catalog import Catalog, Threshold, load
 from criteria import Conditions, Ended, Exit, Judge, Verdict
 from measure import Cell, Measurement, Row, Table
 
@@ -76,8 +76,6 @@ def ended(state: str = "succeeded", codes: Mapping[int, int | None] | None = Non
     return Ended(**{"state": state, "exits": exits, **changes})
 
 
-def judge(
-    measurement: Measurement | None, given: Conditions | None = None, *thresholds: Any, **options: Any
-) -> Verdict:
+def judge(measurement: Measurement | None, given: Conditions | None = None, *thresholds: Threshold) -> Verdict:
     """The verdict with the shipped catalog."""
-    return Judge(CATALOG, thresholds, **options).judge(measurement, given or conditions())
+    return Judge(CATALOG, thresholds).judge(measurement, given or conditions())
