@@ -1,9 +1,9 @@
 """How fast a log of thousands of ranks is read, next to `grep -c` of the same pattern on the same file.
 
-    python bench/measure.py [--kind nccl|training] [--megabytes 200] [--ranks 4096] [--prefix none|k8s|mpi] [--keep FILE]
+    python bench/measure.py [--kind nccl|training] [--megabytes N] [--ranks 4096] [--prefix none|k8s|mpi] [--keep FILE]
 
-The log is what `NCCL_DEBUG=INFO` and a table in the middle leave on one stream, or a training whose every rank prints
-every step: the lines of all ranks interleaved, some of them torn. Printed: MB/s (10^6 bytes) of one core, the ratio to grep, and the peak memory of the reader.
+The log is what `NCCL_DEBUG=INFO` and a table in the middle leave on one stream (some lines torn), or a training whose
+every rank prints every step. Printed: MB/s (10^6 bytes) of one core, the ratio to grep, the reader's peak memory.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def write_training(path: Path, megabytes: int, ranks: int) -> None:
             draw.shuffle(order)
             for rank in order:
                 size += stream.write(
-                    f"[rank{rank}]:[titan] 2026-01-02 10:{step // 60 % 60:02d}:{step % 60:02d},{draw.randrange(1000):03d}"
+                    f"[rank{rank}]:[titan] 2026-01-02 10:{step // 60 % 60:02d}:{step % 60:02d},{rank % 1000:03d}"
                     f" - root - INFO - step: {step:2d}  loss: {9 - step / 1e4:8.5f}  grad_norm: {draw.random():7.4f}  "
                     f"memory: 10.00GiB(12.50%)  tps: {7000 + draw.randrange(99):,}  tflops: {400 + draw.random():.2f}  "
                     f"mfu: 40.{draw.randrange(99):02d}%\n"

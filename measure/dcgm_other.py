@@ -21,6 +21,8 @@ _UNITS = {"G": "gflops", "N": "gbps"}
 class NvlinkStatus:
     """Reader of `dcgmi nvlink -s`: one letter a link."""
 
+    marks = ("gpuId",)
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._gpu: int | None = None
@@ -31,8 +33,10 @@ class NvlinkStatus:
         body = line.body
         if "gpuId" in body and (match := _GPU.match(body)):
             self._gpu = int(match.group(1))
+            self._draft.hold("nvlink", waiting=True)
             self._draft.generation += 1
             return FACT
+        self._draft.hold("nvlink", waiting=False)
         if self._gpu is not None and line.whole and (match := _LINKS.match(body)):
             self._links[self._gpu] = match.group(1).replace(" ", "")
             self._gpu = None
@@ -64,6 +68,8 @@ class NvlinkStatus:
 
 class MultiNodeGemm:
     """Reader of the raw log of `dcgmi mndiag` (MNUBERGEMM)."""
+
+    marks = ("MNUB [",)
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft

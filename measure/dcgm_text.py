@@ -54,6 +54,8 @@ class _Test:
 class DcgmText:
     """Reader of DCGM's tables."""
 
+    marks = ("|", "+-")
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._section: str | None = None

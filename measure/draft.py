@@ -6,6 +6,7 @@ nothing new, `PASS` where the line is not its own. The driver skips shapes that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -45,6 +46,8 @@ class Draft:
     result_line: bool = False
     incomplete: list[str] = field(default_factory=list)
     """Why the log is not whole, in words; each becomes a warning."""
+    bare_rows: bool = False
+    """A table is open whose rows are nothing but numbers: no line can be told from them by a mark."""
     closed: bool = False
     """The end mark of what was read has been seen: a last line without line end then cuts nothing."""
     foreign: str | None = None
@@ -83,7 +86,15 @@ class Draft:
 
 
 class Reader(Protocol):
-    """One format. `feed` sees every line that may matter, in order; `finish` writes what was found into the draft."""
+    """One format. `feed` sees every line that may matter, in order; `finish` writes what was found into the draft.
+
+    A line that holds none of the reader's `marks` may be kept from it, except while it holds the draft or rows of a
+    table without marks of their own are open.
+    """
+
+    @property
+    def marks(self) -> Sequence[str]:
+        """Plain texts, at least one of which every line has that may matter."""
 
     def feed(self, line: Line) -> int:
         """Take a line; answer `PASS`, `SEEN` or `FACT`."""

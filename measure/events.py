@@ -61,6 +61,8 @@ _MAX_WATCHDOG: Final = 2000
 class Events:
     """Reader of events; a line it takes may hold something for other readers too."""
 
+    marks = ("WorkNCCL(", "Watchdog caught", "The NVIDIA GPU ", *dict.fromkeys(mark for _, mark, _ in _PATTERNS))
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._watchdog: dict[tuple[int | None, int, int], None] = {}

@@ -26,6 +26,8 @@ _TOOLS: Final = (
 class ForeignTables:
     """Reader that names other tools' tables."""
 
+    marks = tuple(mark for _, mark, _ in _TOOLS)
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._seen: dict[str, None] = {}

@@ -26,6 +26,8 @@ _STARTS: Final = '{}[]",0123456789-tfn'
 class JsonDocuments:
     """Reader of JSON documents of known kinds."""
 
+    marks = ("{",)
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._parts: list[str] = []

@@ -96,6 +96,8 @@ class _Warning:
 class NcclInfo:
     """Reader of NCCL's log lines."""
 
+    marks = ("NCCL ", "RCCL version", "Function |", " |  ")
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._facts = _Facts()

@@ -65,6 +65,13 @@ class _Open:
 class NcclTables:
     """Reader of nccl-tests text."""
 
+    marks = (
+        "algbw", "Pid", "bandwidth", "Out of bounds", "minBytes", "Reducing maxBytes", "Collective test", "nccl-tests",
+        "# error", "_perf", " failure ", "rccl-tests", "...", "…",
+        *(f"{blank}{kind}" for kind in ("float", "half", "int", "uint", "double", "bfloat", "f8", "fp8", "char")
+          for blank in ("  ", "\t")),
+    )  # fmt: skip
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._open: dict[str, _Open] = {}

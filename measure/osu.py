@@ -56,6 +56,8 @@ class _Open:
 class OsuTables:
     """Reader of OSU micro-benchmarks."""
 
+    marks = ("# ", "osu_")
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._tables: list[_Open] = []
@@ -80,6 +82,7 @@ class OsuTables:
 
     def _comment(self, body: str) -> int:
         if match := _TITLE.match(body):
+            self._draft.bare_rows = True
             self._tables.append(_Open(self._tool(match.group(1)), match.group(2), largest=self._largest))
             self._command = self._largest = None
             self._draft.generation += 1

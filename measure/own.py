@@ -22,6 +22,8 @@ ERROR: Final = "CLUSTERPROOF-ERROR "
 class OwnLines:
     """Reader of our own final lines."""
 
+    marks = ("CLUSTERPROOF-",)
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._result: dict[str, Any] | None = None

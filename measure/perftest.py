@@ -42,6 +42,8 @@ class _Open:
 class PerftestTables:
     """Reader of perftest."""
 
+    marks = (" Test", "#bytes")
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._tables: list[_Open] = []
@@ -71,6 +73,7 @@ class PerftestTables:
         operation = _OPERATION.get(match.group(1), match.group(1).lower().replace(" ", "_"))
         tool = f"ib_{operation}_{'bw' if match.group(3) == 'BW' else 'lat'}"
         if not self._tables or self._tables[-1].rows:
+            self._draft.bare_rows = True
             self._tables.append(_Open(tool))
         self._draft.generation += 1
         if match.group(2):
@@ -82,6 +85,7 @@ class PerftestTables:
             self._tables.append(_Open("perftest"))
         table = self._tables[-1]
         titles = columns.bracketed(body)
+        self._draft.bare_rows = True
         table.keys = [columns.name(title) for title in titles]
         table.unit = next((unit for title in titles if (unit := columns.unit(title))), None)
         self._draft.generation += 1

@@ -7,6 +7,7 @@ reader that changes what lines mean (a header) wakes all shapes again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -47,6 +48,8 @@ _ENOUGH: Final = 16
 """Lines of one shape that are read before the shape is skipped: whoever writes it is then known in a small log."""
 _FEW: Final = 64
 """Lines of a block below which it is not worth looking for repeats."""
+_MANY: Final = 256
+"""Lines of a block from which it is worth looking for marks first."""
 _LOOK_ON: Final = 8
 """Blocks that are searched for the names of writers after the last new one was found, and at the beginning."""
 _LOOK_EVERY: Final = 32
@@ -87,6 +90,9 @@ class _Reading:
         self.readers.append(self.training)
         self.progress: dict[bytes, Log] = {}
         """Shapes of progress lines, and the log each belongs to."""
+        marks = [mark for reader in (self.events, *self.readers) for mark in reader.marks]
+        self.marks = tuple(dict.fromkeys(mark.encode() for mark in marks))
+        self.patterns: dict[tuple[bytes, ...], re.Pattern[bytes]] = {}
         self.writers = next(reader for reader in self.readers if isinstance(reader, NcclInfo))
         self.boring: set[bytes] = set()
         self.generation = 0
@@ -113,6 +119,8 @@ class _Reading:
         wanted = [at for at, shape in enumerate(shapes) if shape in fresh]
         if self.progress and len(wanted) > _FEW:
             wanted = self._without_repeats(block, lines, shapes, wanted)
+        if len(wanted) > _MANY and not self.draft.bare_rows:
+            wanted = self._with_marks(block, lines, wanted)
         generation = self.generation
         for at in [] if self.draft.holds else wanted:
             if shapes[at] not in self.boring:
@@ -122,6 +130,16 @@ class _Reading:
                     return
         if self.draft.holds:
             self._every_line(lines, shapes, 0, whole)
+
+    def _with_marks(self, block: bytes, lines: list[bytes], wanted: list[int]) -> list[int]:
+        """The lines of a block that hold a mark of some reader: prose of many words has as many shapes as lines."""
+        present = tuple(mark for mark in self.marks if mark in block)
+        if not present:
+            return []
+        pattern = self.patterns.get(present)
+        if pattern is None:
+            pattern = self.patterns[present] = re.compile(b"|".join(map(re.escape, present)))
+        return [at for at in wanted if pattern.search(lines[at])]
 
     def _without_repeats(self, block: bytes, lines: list[bytes], shapes: list[bytes], wanted: list[int]) -> list[int]:
         """The lines of a block without what other ranks print of steps that are known."""

@@ -94,6 +94,7 @@ class TrainingLogs:
     def __init__(self, draft: Draft, formats: Sequence[LogFormat]) -> None:
         self._draft = draft
         self._logs = [Log(made) for made in formats]
+        self.marks = tuple(dict.fromkeys(mark for made in formats for mark in made.marks))
         self.took: Log | None = None
         """The log whose record the last line was, if it was one."""
 
@@ -107,14 +108,9 @@ class TrainingLogs:
             made = log.format
             for mark in made.marks:
                 if mark in body:
+                    if taken := self._take(log, line):
+                        return taken
                     break
-            else:
-                if made.end and made.end.search(body):
-                    log.ended = True
-                    return FACT
-                continue
-            if taken := self._take(log, line):
-                return taken
         return PASS
 
     def _take(self, log: Log, line: Line) -> int:

@@ -28,6 +28,8 @@ _COLLECTIVES: Final = {
 class UccTables:
     """Reader of ucc_perftest."""
 
+    marks = ("Collective:", "Time, us")
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._collective: str | None = None
@@ -42,6 +44,7 @@ class UccTables:
             self._collective = match.group(1).lower()
             return FACT
         if "Time, us" in body and _HEADER.match(body):
+            self._draft.bare_rows = True
             self._keys = _TIMES + (_BANDWIDTHS if "Bandwidth" in body else [])
             self._draft.generation += 1
             return FACT

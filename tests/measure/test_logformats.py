@@ -15,7 +15,7 @@ EXAMPLES = [(made, at) for made in load() for at in range(len(made.examples))]
 USERS = """
 logformats:
   - name: my-trainer
-    marks: ["STEP"]
+    marks: ["STEP", "BYE"]
     line: 'STEP (?P<step>\\d+)'
     fields:
       time_s: {pattern: 'took {number} ms', unit: ms}
@@ -50,7 +50,7 @@ def test_a_users_format_takes_the_place_of_one_of_the_same_name(tmp_path: Path) 
     (tmp_path / "mine.yaml").write_text(USERS.replace("my-trainer", "torchtitan"), encoding="utf-8")
     formats = load([tmp_path])
     assert [made.name for made in formats].count("torchtitan") == 1
-    assert next(made for made in formats if made.name == "torchtitan").marks == ("STEP",)
+    assert next(made for made in formats if made.name == "torchtitan").marks == ("STEP", "BYE")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_users_format_takes_the_place_of_one_of_the_same_name(tmp_path: Path) 
         (("unit: ms", "unit: fortnight"), "unknown unit 'fortnight'"),
         (("[loss]", "[lots]"), "'lots' is no field"),
         (("took {number} ms", "took {number} {number}"), "expected one"),
-        (('marks: ["STEP"]', "marks: STEP"), "expected a list"),
+        (('marks: ["STEP", "BYE"]', "marks: STEP"), "expected a list"),
         ((USERS, "logformats: 3"), "expected a list"),
         (("logformats:", "logformats: ["), "cannot be read as YAML"),
     ],
