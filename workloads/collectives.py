@@ -22,8 +22,8 @@ carries them and the suite judges it; run by hand it exits 1. On SIGTERM a rank 
 ends: among ranks that wait for each other, the one that is behind is the one to look at.
 
 CLUSTERPROOF_FAULT="KIND:rank=R,after=SIZE" (or node=NAME for all ranks of a node) breaks a run on purpose, for the
-suite's own tests: `kill`, `hang` and `stop-early` act before the first size above SIZE, `corrupt` changes one element
-of the rank's result at every size above it.
+suite's own tests: `kill` and `hang` act before the first size above SIZE, `corrupt` changes one element of the rank's
+result at every size above it, and `stop-early` (with node=NAME in every run that has that node) ends the sweep there.
 """
 
 from __future__ import annotations
@@ -243,9 +243,11 @@ class Fault:
 
     def hits(self, kind: str, ranks: Ranks, nbytes: int) -> bool:
         """Whether it shows on this rank at this size."""
-        return (
-            self.kind == kind and nbytes > self.after and self.where in {"", f"rank={ranks.rank}", f"node={ranks.node}"}
-        )
+        if self.kind != kind or nbytes <= self.after:
+            return False
+        # A sweep is cut short by all ranks together, or those who go on would wait for those who left.
+        nodes = os.environ.get("CLUSTERPROOF_NODES", "").split(",") if kind == "stop-early" else [ranks.node]
+        return self.where in {"", f"rank={ranks.rank}", *(f"node={node}" for node in nodes)}
 
     def strike(self, ranks: Ranks, nbytes: int) -> bool:
         """Die or hang where asked to; True where the sweep shall be left."""
@@ -497,27 +499,28 @@ class Bench:
     def wrong(self, send: Tensor, recv: Tensor, nbytes: int) -> int:
         """Run once with fresh data and count this rank's wrong elements."""
         self.repetition += 1
-        recv.fill_(float("nan") if recv.is_floating_point() else 113)  # so that none is right because it was before
-        if not (self.collective.root >= 0 and self.ranks.rank != self.collective.root):
-            fill(send, sent(self.collective, self.pattern, self.ranks, self.repetition))
-            self._place(send, recv)
+        self.write_input(send, recv)
         self.run(send, recv)
         self.sync()
         if self.fault.hits("corrupt", self.ranks, nbytes):
             recv[0] += 1
         return count_wrong(recv, expected(self.collective, self.pattern, self.ranks, self.repetition))
 
-    def _place(self, send: Tensor, recv: Tensor) -> None:
-        if self.collective.one_buffer and send.data_ptr() != recv.data_ptr():
-            recv.copy_(send)
+    def write_input(self, send: Tensor, recv: Tensor) -> None:
+        """This repetition's data where the collective will look for it, and nothing right anywhere else."""
+        recv.fill_(float("nan") if recv.is_floating_point() else 113)
+        if self.collective.root in {-1, self.ranks.rank}:
+            fill(send, sent(self.collective, self.pattern, self.ranks, self.repetition))
+            if self.collective.one_buffer and send.data_ptr() != recv.data_ptr():
+                recv.copy_(send)
 
     def cell(self, this: Layout, in_place: bool, cycle: int) -> Cell:
         """Measure one size once, and gather what every rank found."""
         send, recv = self.buffers(this, in_place)
         where = "in place" if in_place else "out of place"
         self.watchdog.step(f"{self.args.collective} of {this.nbytes} bytes, {where}, cycle {cycle}")
-        send.zero_()  # sums of zeros stay finite however often they are added in place
-        recv.zero_()
+        # Data that toggle bits, as in nccl-tests; sums added up in place may grow to infinity, which costs no time.
+        self.write_input(send, recv)
         for _ in range(self.args.warmup if cycle == 0 else 0):
             self.run(send, recv)
         spent = self.seconds(send, recv)

@@ -255,6 +255,15 @@ def test_faults_for_tests_are_read(text: str, fault: Fault) -> None:
     assert Fault.parse(text) == fault
 
 
+def test_a_sweep_is_cut_short_on_every_rank_of_a_run_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Fault.parse("stop-early:node=b,after=1K")
+    monkeypatch.setenv("CLUSTERPROOF_NODES", "a,b")
+    assert fault.strike(Ranks(0, 2, 0, "a"), 2048)
+    assert not fault.strike(Ranks(0, 2, 0, "a"), 1024)
+    monkeypatch.setenv("CLUSTERPROOF_NODES", "a,c")
+    assert not fault.strike(Ranks(0, 2, 0, "a"), 2048)
+
+
 @pytest.mark.parametrize("text", ["kil:rank=2", "kill:rank=", "kill:2", "hang:after=-1"])
 def test_a_fault_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="CLUSTERPROOF_FAULT"):
