@@ -201,7 +201,7 @@ def outliers(s: Search) -> Steps[None]:
         return
     worse: list[Nodes] = []
     for record in list(s.ledger.records):
-        if record.result.outcome not in ("failed", "unclear"):
+        if record.result.outcome not in ("failed", "unclear") or record.result.lost:
             continue
         if s.judge(record.result) == "passed":
             s.ledger.clear_again(record.probe)

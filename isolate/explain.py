@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from isolate.model import Certified, Findings, NodeResult, Standing, Suspect, Verdict, listed
+from itertools import groupby
+
+from isolate.model import Certified, Findings, NodeResult, ProbeRecord, Standing, Suspect, Verdict, listed
 from isolate.search import Accused, Search
 
 _TOLD = ("failed", "unclear")
+_SHOWN = 10
+"""Rounds told from the beginning and from the end of a long search."""
+_WORDS = {
+    "hint": "what hints point at, and the rest without it",
+    "split": "parts",
+    "pin": "single nodes with known-good partners",
+    "confirm": "single nodes with other partners",
+    "alone": "single nodes alone",
+    "layer": "with and without NVLink",
+    "rail": "one rail at a time",
+    "repeat": "once more",
+    "cross": "crossings of parts",
+    "size": "smaller groups",
+    "mixed": "mixed pairings across the group",
+    "quiet": "suspects while nothing else ran in their leaf",
+    "certify": "all others together",
+}
 
 
 def findings(s: Search) -> Findings:
@@ -138,13 +157,10 @@ def story(s: Search, sets: list[frozenset[str]], transient: str, certified: Cert
     told = [s.first.reason] if s.first.reason else []
     if s.first.value is not None and s.first.expected is not None:
         told.append(f"{s.first.value:.4g} of {s.first.expected:.4g}")
-    lines = [f"{counted(len(s.group), 'node')} failed together{': ' if told else ''}{', '.join(told)}.", *s.story]
-    purposes: dict[str, int] = {}
-    for record in s.ledger.records:
-        purposes[record.probe.purpose] = purposes.get(record.probe.purpose, 0) + 1
-    counts = ", ".join(f"{count} {purpose}" for purpose, count in purposes.items())
-    probes, rounds = counted(len(s.ledger.records), "probe"), counted(s.scheduler.rounds, "round")
-    lines.append(f"{probes} in {rounds}" + (f" ({counts})." if counts else "."))
+    lines = [f"{counted(len(s.group), 'node')} failed together{': ' if told else ''}{', '.join(told)}."]
+    lines += rounds_told(s)
+    lines += s.story
+    lines.append(f"{counted(len(s.ledger.records), 'probe')} in {counted(s.scheduler.rounds, 'round')}.")
     lines += [f"{each.node}: not told apart: {words}." for each in s.suspects.values() for words in each.alternatives]
     lines += [f"{node} is neither cleared nor accused: {why}." for node, why in s.doubtful.items()]
     if s.limit and sets:
@@ -155,6 +171,42 @@ def story(s: Search, sets: list[frozenset[str]], transient: str, certified: Cert
         value = f", {certified.value:.4g}" if certified.value is not None else ""
         lines.append(f"The other {counted(len(certified.nodes), 'node')} passed together{value}.")
     return tuple(lines)
+
+
+def rounds_told(s: Search) -> list[str]:
+    """A sentence for each round, or for rounds of one purpose in a row: what ran, what failed.
+
+    Of a long search the first and the last sentences are kept.
+    """
+    rounds: dict[int, dict[str, list[ProbeRecord]]] = {}
+    for record in s.ledger.records:
+        rounds.setdefault(record.probe.round, {}).setdefault(record.probe.purpose, []).append(record)
+    lines = []
+    for _, some in groupby(sorted(rounds.items()), key=lambda each: tuple(each[1])):
+        alike = list(some)
+        by = {purpose: [record for _, told in alike for record in told[purpose]] for purpose in alike[0][1]}
+        first, last = alike[0][0], alike[-1][0]
+        when = f"Round {first}" if first == last else f"Rounds {first}–{last}"
+        lines.append(
+            f"{when}: " + "; ".join(purpose_told(s, purpose, records) for purpose, records in by.items()) + "."
+        )
+    if len(lines) > 2 * _SHOWN:
+        lines[_SHOWN:-_SHOWN] = [f"… {len(lines) - 2 * _SHOWN} more rounds …"]
+    return lines
+
+
+def purpose_told(s: Search, purpose: str, records: list[ProbeRecord]) -> str:
+    """What the probes of one purpose in one round told, the failing ones by name."""
+    failing = list(dict.fromkeys(record.probe.about for record in records if record.result.outcome == "failed"))
+    passing = sum(record.result.outcome == "passed" for record in records)
+    told = [f"{passing} passed"] if passing else []
+    if failing:
+        names = ", ".join(nodes[0] if len(nodes) == 1 else f"{{{s.names(nodes)}}}" for nodes in failing[:3])
+        told.append(f"{names} failed" if len(failing) <= 3 else f"{len(failing)} failed, among them {names}")
+    unsure = sum(record.result.outcome in ("unclear", "invalid") for record in records)
+    if unsure:
+        told.append(f"{unsure} told nothing for sure")
+    return f"{_WORDS.get(purpose, purpose)}, " + ", ".join(told)
 
 
 def counted(number: int, word: str) -> str:

@@ -42,9 +42,10 @@ def pair_up(s: Search, nodes: Nodes, lens: Lens) -> Steps[bool]:
 def _pairings(s: Search, stuck: Nodes) -> Steps[bool]:
     everybody = tuple(node for node in s.group if node not in s.ledger.lost and node not in s.ledger.barred)
     fresh = tuple(node for node in everybody if node not in set(stuck))
-    # Those outside the set that is stuck are more likely good; nothing is concluded before everybody was paired.
+    # Those outside the set that is stuck are more likely good; nothing is concluded before nearly everybody was paired.
     turns = [rounds(fresh, s.least, s.many_lanes)] if s.least <= len(fresh) < len(everybody) else []
-    turns.append(rounds(everybody, s.least, s.many_lanes))
+    if not turns or len(everybody) <= 8 or 4 * len(fresh) < 3 * len(everybody):
+        turns.append(rounds(everybody, s.least, s.many_lanes))
     ratios: list[float | None] = []
     variant = s.lenses(s.group)[0].variant
     for groups in chain.from_iterable(turns):

@@ -95,10 +95,10 @@ def descend(s: Search, group: Nodes, lens: Lens, *, alone: bool = True) -> Steps
 def look_around(s: Search, group: Nodes) -> Steps[None]:
     """Wait for the results that come together; where nearly everything fails, look at the whole before its parts."""
     yield Turn()
-    if s.looks_systemic():
-        yield from mix(s, group)
-    elif s.gate is not None:
+    if s.gate is not None:
         yield Wait(s.gate)
+    elif s.looks_systemic():
+        yield from mix(s, group)
 
 
 def pins_now(s: Search, group: Nodes, lens: Lens, share: int) -> bool:

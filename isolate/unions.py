@@ -16,7 +16,7 @@ from isolate.search import OUTSIDE, SCALE_UP, Lens, Search
 
 Nodes = tuple[str, ...]
 Quadrant = tuple[Nodes, Nodes]
-_INFER = 16
+_INFER = 8
 """Sets of more nodes than this are crossed with an inference."""
 Again = Callable[[Sequence[Nodes]], Steps[bool]]
 

@@ -9,8 +9,9 @@ import pytest
 
 from bench.isolation_drive import isolate
 from bench.isolation_oracle import Fault, World, cluster
-from isolate import Evidence, Findings, Isolation, Limits, Place, Probe, Result, Topology
-from isolate.schedule import weigh
+from isolate import Case, Evidence, Findings, Isolation, Limits, Place, Probe, Result, Topology
+from isolate.ledger import Ledger
+from isolate.schedule import Ask, Join, Scheduler, Steps, weigh
 from isolate.topology import Map
 from tests.isolate.harness import search
 
@@ -147,6 +148,44 @@ def test_a_node_that_fails_only_while_its_leaf_is_busy_is_not_accused() -> None:
     assert suspects(findings) == []
     assert {findings.nodes[node].standing for node in leaf} == {"inconclusive"}
     assert any("the leaf may be overloaded" in sentence for sentence in findings.story)
+
+
+def test_a_quiet_probe_waits_until_its_leaf_is_empty_and_keeps_it_so() -> None:
+    names, topology = cluster(16)
+    mapped = Map(names, topology)
+    limits = Limits()
+    scheduler = Scheduler(mapped, Ledger(mapped, Case(), Evidence()), limits, 2)
+    told: list[str] = []
+
+    def one(nodes: tuple[str, ...], purpose: str, *, quiet: bool = False) -> Steps[None]:
+        yield Ask(nodes, purpose, quiet=quiet)
+        told.append(purpose)
+
+    def root() -> Steps[None]:
+        yield Join(
+            [
+                one(names[:2], "early"),
+                one(names[2:4], "quiet", quiet=True),
+                one(names[4:6], "late"),
+                one(names[8:10], "elsewhere"),
+            ]
+        )
+
+    scheduler.start(root())
+    started = scheduler.ready([])
+    assert [probe.purpose for probe in started] == ["early", "late", "elsewhere"]
+    for probe in started[:2]:
+        scheduler.settle(probe, Result("passed"), "passed")
+    quiet = scheduler.ready([])
+    assert [probe.purpose for probe in quiet] == ["quiet"]
+
+
+def test_a_leaf_of_which_nobody_is_proven_is_asked_for_by_any_two_of_its_members() -> None:
+    faults = [Fault("boundary", between=("rack-1", f"rack-{other}")) for other in range(128) if other != 1]
+    findings = search(world(512, *faults, rack=4), limits=Limits(max_concurrent=64))
+    assert findings is not None
+    assert findings.suspects == ()
+    assert [domain.name for domain in findings.domains] == ["rack-1"]
 
 
 def test_one_probe_at_a_time_uses_nvlink_in_a_domain() -> None:
