@@ -24,7 +24,7 @@ UNITS: Final[Mapping[str, Decimal]] = {
     "s": Decimal(1), "ms": Decimal("1e-3"), "us": Decimal("1e-6"), "1": Decimal(1), "percent": Decimal(1),
 }  # fmt: skip
 """Factors to the unit of our key; `1/s` means the inverse (iterations a second to seconds)."""
-_KEYS: Final = {"name", "description", "marks", "line", "fields", "required", "ends", "wrapped", "accompanies", "end",
+_KEYS: Final = {"name", "description", "marks", "line", "fields", "required", "zero_based", "ends", "wrapped", "accompanies", "end",
                 "final", "eval", "examples"}  # fmt: skip
 
 
@@ -58,6 +58,7 @@ class LogFormat:
     marks: tuple[str, ...]
     steps: Part
     required: tuple[str, ...] = ()
+    zero_based: bool = False
     ends: re.Pattern[str] | None = None
     wrapped: int = 0
     accompanies: str | None = None
@@ -125,6 +126,7 @@ def _format(entry: Any, where: str) -> LogFormat:
         marks=tuple(map(str, _list(entry["marks"], f"{where}.marks"))),
         steps=steps,
         required=required,
+        zero_based=bool(entry.get("zero_based")),
         ends=_pattern(entry["ends"], f"{where}.ends") if "ends" in entry else None,
         wrapped=int(entry.get("wrapped", 0)),
         accompanies=entry.get("accompanies"),

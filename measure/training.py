@@ -254,8 +254,7 @@ class TrainingLogs:
         last = log.steps[-1] if log.steps else None
         total = last.extra.get("of") if last else None
         number = last.step if last else None
-        # Some count from 0 against the total.
-        if log.ended or (isinstance(total, int) and number is not None and number >= total - 1):
+        if log.ended or (isinstance(total, int) and number is not None and number >= total - log.format.zero_based):
             self._draft.closed = True
         elif isinstance(total, int):
             self._draft.cut(f"the log ends at step {number} of {total}")

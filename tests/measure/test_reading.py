@@ -131,6 +131,14 @@ def test_each_step_counts_once_however_many_ranks_print_it() -> None:
     assert [step.loss for step in found.steps] == [float(f"{9 - step / 10:.4f}") for step in range(1, 9)]
 
 
+def test_a_training_that_ends_before_its_last_step_is_not_complete() -> None:
+    log = (DATA / "training-nan-at-step-seven.log").read_bytes().splitlines(keepends=True)
+    assert read(b"".join(log)).complete
+    cut = read(b"".join(log[:-1]))
+    assert not cut.complete
+    assert "the log ends at step 7 of 8" in cut.warnings
+
+
 def test_what_is_skipped_changes_no_fact() -> None:
     """The facts of a log are the same behind a thousand lines of the same shapes, and between them."""
     info = (DATA / "nccl-info-efa-libfabric.log").read_bytes()
