@@ -17,7 +17,7 @@ from k8s import discovery, names, platforms, pods
 from k8s.execution import Execution, Room
 from k8s.gateway import ApiError, Gateway, Json
 from k8s.health import Watcher
-from k8s.kinds import KINDS, Kind, dependants
+from k8s.kinds import KINDS, Kind, dependants, first
 from k8s.lease import Leases
 from k8s.plan import Plan, make
 from k8s.settings import Settings
@@ -90,15 +90,15 @@ class KubernetesCluster:
         if gone:
             raise ClusterError(f"the cluster has no node {', '.join(gone[:8])} (any more)")
         patch = platforms.merge(self._rules, self._facts(workload, known[workload.nodes[0]]))
-        plan = make(workload, self.settings, room.namespace, known, patch=patch)
-        return plan, _kind(str(workload.extra.get("launchKind") or self.settings.launch_kind))
+        kind = _kind(str(workload.extra.get("launchKind") or self.settings.launch_kind))
+        return make(workload, self.settings, room.namespace, known, patch=patch, longest=kind.longest), kind
 
     def render(self, workload: Workload) -> list[Json]:
         """The objects that `run` would create, but for the owner's uid."""
         plan, kind = self.plan(workload)
-        primary = kind.primary(plan)
-        meta = {**primary["metadata"], "uid": "(given by the API server)"}
-        return [primary, *(body for _, body in dependants(plan, kind, {**primary, "metadata": meta}))]
+        root = kind.root(plan)
+        known = {**root, "metadata": {**root["metadata"], "uid": "(given by the API server)"}}
+        return [body for _, body in first(plan, kind)] + [root] + [body for _, body in dependants(plan, kind, known)]
 
     def _facts(self, workload: Workload, node: Json) -> dict[str, str]:
         if self._catalog is None:

@@ -60,7 +60,7 @@ class Course:
         """Pods that do not exist."""
         return max(0, len(self.workload.nodes) - len(self.pods))
 
-    def see(self, pods: Iterable[Pod], primary: Json | None, now: float) -> Ending | None:
+    def see(self, pods: Iterable[Pod], root: Json | None, now: float) -> Ending | None:
         """Take an observation in; the ending, if this is one."""
         self._remember(pods)
         seen = list(self.pods.values())
@@ -77,7 +77,7 @@ class Course:
             self._interfered()
             or self._failed(now)
             or self._succeeded()
-            or self._condition(primary)
+            or self._condition(root)
             or self._not_started(now)
             or self._too_long(now)
         )
@@ -133,8 +133,8 @@ class Course:
         done = not self.missing and all(pod.code == 0 or pod.phase == "Succeeded" for pod in self.pods.values())
         return Ending(RunState.SUCCEEDED, "") if done else None
 
-    def _condition(self, primary: Json | None) -> Ending | None:
-        for condition in ((primary or {}).get("status") or {}).get("conditions") or []:
+    def _condition(self, root: Json | None) -> Ending | None:
+        for condition in ((root or {}).get("status") or {}).get("conditions") or []:
             if condition.get("type") != "Failed" or condition.get("status") != "True":
                 continue
             words = f"{condition.get('reason', '')}: {condition.get('message', '')}"

@@ -79,14 +79,14 @@ class Execution:
                 self._evict_strangers()
                 # The limits of queue and run begin now, not when we began to wait for another session.
                 self._course.begun = time.monotonic()
-                primary = self._launch()
+                root = self._launch()
             except ApiError as error:
                 if error.status not in (400, 403, 404, 409, 422):
                     raise
                 self._clean_up()
                 remedy = f"; {self._kind.remedy}" if error.status == 404 and self._kind.remedy else ""
                 return self._refused(RunState.LAUNCH_FAILED, f"{error}{remedy}")
-            ending = self._watch(primary)
+            ending = self._watch(root)
             return self._gather(ending)
         finally:
             if self._follower is not None:
@@ -96,16 +96,30 @@ class Execution:
     # --- launch -----------------------------------------------------------------------------------------------------
 
     def _launch(self) -> Json:
-        """Create everything, or adopt what an earlier runner of this session created; the primary object."""
+        """Create everything, or adopt what an earlier runner of this session created; the root object."""
         room, plan, kind = self._room, self._plan, self._kind
-        primary = self._create_or_adopt(kind.primary(plan))
-        for path, body in kinds.dependants(plan, kind, primary):
+        before = [(path, self._create_or_get(path, body)) for path, body in kinds.first(plan, kind)]
+        root = self._create_or_adopt(kind.root(plan))
+        for path, body in before:
+            body["metadata"]["ownerReferences"] = [kinds.reference(root)]
+            room.gateway.replace(f"{path}/{body['metadata']['name']}", body)
+        for path, body in kinds.dependants(plan, kind, root):
             try:
                 room.gateway.create(path, body)
             except ApiError as error:
                 if error.status != 409:
                     raise
-        return primary
+        return root
+
+    def _create_or_get(self, path: str, body: Json) -> Json:
+        """What is there by that name is ours: nobody else uses our names."""
+        try:
+            return self._room.gateway.create(path, body)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            there = self._room.gateway.get(f"{path}/{body['metadata']['name']}")
+            return there or self._room.gateway.create(path, body)
 
     def _create_or_adopt(self, body: Json) -> Json:
         room, kind = self._room, self._kind
@@ -158,20 +172,30 @@ class Execution:
                 return
             for run in runs - asked:
                 self._say(f"removing {run}, which an earlier session left")
-                room.gateway.delete(self._kind.path(room.namespace, run))
+                self._remove(run)
             asked |= runs
             room.pods.wait(room.pods.version, 1.0)
 
+    def _remove(self, run: str) -> None:
+        """Delete another session's run; it may have been launched in another way."""
+        for kind in (self._kind, *(kind for kind in kinds.KINDS.values() if kind is not self._kind)):
+            try:
+                if self._room.gateway.delete(kind.path(self._room.namespace, run)):
+                    return
+            except ApiError as error:
+                if kind is self._kind or error.status not in (403, 404):
+                    raise
+
     # --- while it runs ----------------------------------------------------------------------------------------------
 
-    def _watch(self, primary: Json) -> Ending:
+    def _watch(self, root: Json) -> Ending:
         room, course = self._room, self._course
         guard = Guard(room.gateway, room.nodes, room.watcher, self._workload.nodes)
         seen = -1
         while True:
             now = time.monotonic()
             pods = [pod_of(item) for item in room.pods.under(self._plan.name)]
-            ending = course.see(pods, primary, now)
+            ending = course.see(pods, root, now)
             if ending is not None and ending.state is not RunState.SUCCEEDED:
                 # A node that died fails its peers' ranks first: what is known of the nodes explains more.
                 ending = guard.look(now) or ending
@@ -180,7 +204,7 @@ class Execution:
                 return ending
             self._say(self._words())
             self._follow()
-            primary = self._ask(now) or primary
+            root = self._ask(now) or root
             seen = room.pods.wait(seen, POLL_S)
 
     def _outside(self, guard: Guard, now: float) -> Ending | None:
@@ -222,15 +246,17 @@ class Execution:
             self._follower = Follower(self._room.gateway, self._room.namespace, leader.name, silence)
 
     def _ask(self, now: float) -> Json | None:
-        """When pods do not come: the primary object and the events about it, a few times only."""
+        """When pods do not come: the root object and the events about it, a few times only."""
         course = self._course
         if not course.missing or self._asked > 4 or now - course.begun < CREATED_S * 2**self._asked:
             return None
         self._asked += 1
         room = self._room
-        fields = ("fieldSelector", f"involvedObject.name={self._plan.name},type=Warning")
-        events, _ = room.gateway.items(names.core(room.namespace, "events"), [fields])
-        course.refused = next((str(event.get("message", "")) for event in reversed(events)), course.refused)
+        events, _ = room.gateway.items(names.core(room.namespace, "events"), [("fieldSelector", "type=Warning")])
+        # Whoever makes the pods (the Job, or the Job of a JobSet of a TrainJob) is called after the run.
+        makers = [event for event in events if _about(event, "name").startswith(self._plan.name)]
+        refusals = [str(event.get("message", "")) for event in makers if _about(event, "kind") != "Pod"]
+        course.refused = refusals[-1] if refusals else course.refused
         return room.gateway.get(self._kind.path(room.namespace, self._plan.name))
 
     # --- evidence and clean-up --------------------------------------------------------------------------------------
@@ -291,7 +317,7 @@ class Execution:
             return ending
         pods = set(self._course.pods)
         self._course.scheduler_words += [
-            str(event.get("message", "")) for event in events if event.get("involvedObject", {}).get("name") in pods
+            str(event.get("message", "")) for event in events if _about(event, "name") in pods
         ]
         return self._course.unscheduled()
 
@@ -338,6 +364,8 @@ class Execution:
         room, name = self._room, self._plan.name
         try:
             room.gateway.delete(self._kind.path(room.namespace, name))
+            for path, body in kinds.first(self._plan, self._kind):
+                room.gateway.delete(f"{path}/{body['metadata']['name']}")
             until = time.monotonic() + room.settings.cleanup_s
             seen = -1
             while time.monotonic() < until:
@@ -358,10 +386,15 @@ class Execution:
         return tuple(f"pod {pod.name} is still on {pod.node}" for pod in left_over)
 
     def _on_dead_node(self, item: Json) -> bool:
-        node = self._room.nodes.get(str(item["spec"]["nodeName"]))
+        name = str(item["spec"]["nodeName"])
+        node = self._room.nodes.get(name)
         if node is None:
-            return True
+            return bool(name)
         return not any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
 
     def _refused(self, state: RunState, message: str) -> Run:
         return Run(self._workload, state, message, started=self._wall, ended=time.time())
+
+
+def _about(event: Json, part: str) -> str:
+    return str((event.get("involvedObject") or {}).get(part, ""))

@@ -207,6 +207,8 @@ def main() -> None:
     shared.setdefault("MASTER_PORT", "29500")
     shared["MASTER_ADDR"] = where[order[0]]
     shared["CLUSTERPROOF_NODES"] = ",".join(order)
+    if "PET_NODE_RANK" in shared:  # what Kubeflow Trainer tells torchrun, by its own order of nodes
+        shared["PET_NODE_RANK"], shared["PET_MASTER_ADDR"] = str(order.index(node)), where[order[0]]
     environments = {first + k: dict(shared, RANK=str(first + k), LOCAL_RANK=str(k)) for k in range(local)}
     processes, pumps = start(command, environments)
     signal.signal(signal.SIGTERM, lambda *_: end_all(processes, signal.SIGTERM))

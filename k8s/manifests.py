@@ -146,8 +146,8 @@ def pod_spec(plan: Plan, meeting: str, command: list[str] | None = None) -> Json
         spec["imagePullSecrets"] = [{"name": name} for name in plan.image_pull_secrets]
     if plan.priority_class:
         spec["priorityClassName"] = plan.priority_class
-    if plan.scheduler:
-        spec["schedulerName"] = plan.scheduler
+    if plan.grouping.scheduler:
+        spec["schedulerName"] = plan.grouping.scheduler
     if plan.patch.host_network:
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     return spec
@@ -158,11 +158,12 @@ def pod_template(plan: Plan, meeting: str) -> Json:
     annotations = {name: value for name, value in plan.patch.annotations.items() if value is not None}
     return {
         "metadata": {
-            "labels": dict(plan.labels),
+            "labels": {**plan.grouping.pod_labels, **plan.labels},
             "annotations": {
                 "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
                 **annotations,
                 **plan.annotations,
+                **plan.grouping.pod_annotations,
             },
         },
         "spec": pod_spec(plan, meeting),

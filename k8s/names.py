@@ -24,14 +24,14 @@ LONGEST = 56
 """A pod of an Indexed Job is called JOB-INDEX on the network: 63 characters at most, for up to 99,999 pods."""
 
 
-def run_name(session: str, workload: str) -> str:
-    """Name of the run's Job and Service."""
+def run_name(session: str, workload: str, longest: int = LONGEST) -> str:
+    """Name of the run's objects, of at most `longest` characters."""
     stem = re.sub(r"[^a-z0-9]+", "-", session.lower()).strip("-")[:6].strip("-")
     name = f"{workload}-{stem}" if stem else workload
-    if len(name) <= LONGEST and len(session) <= 6:
+    if len(name) <= longest and len(session) <= 6:
         return name
     digest = hashlib.sha256(f"{session}\n{workload}".encode()).hexdigest()[:6]
-    return f"{workload[: LONGEST - 7].rstrip('-')}-{digest}"
+    return f"{workload[: longest - 7].rstrip('-')}-{digest}"
 
 
 def fingerprint(workload: Workload) -> str:

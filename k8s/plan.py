@@ -17,6 +17,7 @@ from typing import Any
 from cluster import ClusterError, Workload
 from k8s import names
 from k8s.discovery import gpu_resource
+from k8s.gang import Grouping, grouping, wanted
 from k8s.gateway import Json
 from k8s.platforms import Patch
 from k8s.quantity import amount
@@ -47,9 +48,9 @@ class Plan:
     patch: Patch = field(default_factory=Patch)
     image_pull_secrets: tuple[str, ...] = ()
     priority_class: str = ""
-    scheduler: str = ""
+    grouping: Grouping = field(default_factory=Grouping)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of Job and pods: session and run, the user's, the gang scheduler's."""
+    """Of everything that is created: session and run, and the user's."""
     annotations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -98,7 +99,7 @@ def make(
     nodes: Mapping[str, Json],
     *,
     patch: Patch,
-    gang: tuple[str, Mapping[str, str], Mapping[str, str]] = ("", {}, {}),
+    longest: int = names.LONGEST,
 ) -> Plan:
     """Settle everything. Raises `ClusterError` where something that only the user can say is missing."""
     image = settings.image or workload.image or patch.image
@@ -112,8 +113,8 @@ def make(
     others = [hostname(node) for name, node in nodes.items() if name not in group]
     extra = workload.extra
     secrets = extra.get("imagePullSecrets") or settings.image_pull_secrets
-    scheduler, gang_labels, gang_annotations = gang
-    name = names.run_name(settings.session, workload.name)
+    name = names.run_name(settings.session, workload.name, longest)
+    group_as = grouping(wanted(settings.gang, extra), namespace, name, len(workload.nodes))
     return Plan(
         workload=workload,
         settings=settings,
@@ -126,15 +127,14 @@ def make(
         patch=patch,
         image_pull_secrets=tuple(str(item) for item in secrets),
         priority_class=str(extra.get("priorityClassName") or settings.priority_class),
-        scheduler=scheduler,
+        grouping=group_as,
         labels={
             **settings.labels,
-            **gang_labels,
             names.MANAGED_BY: names.US,
             names.SESSION: names.label(settings.session),
             names.RUN: name,
         },
-        annotations={**settings.annotations, **gang_annotations},
+        annotations=settings.annotations,
     )
 
 

@@ -15,8 +15,8 @@ from tests.k8s.things import RUNNING, ended, pod, waiting, workload
 TWO = workload("n1", "n2", start_limit_s=60, time_limit_s=120)
 
 
-def at(course: Course, now: float, *pods: Any, primary: Any = None) -> Ending | None:
-    return course.see(pods, primary, now)
+def at(course: Course, now: float, *pods: Any, root: Any = None) -> Ending | None:
+    return course.see(pods, root, now)
 
 
 def note(exits: dict[str, int], ends: dict[str, float] | None = None) -> str:
@@ -186,7 +186,7 @@ def test_running_time_counts_from_the_moment_all_run() -> None:
 
 
 def test_the_clusters_own_deadline_is_a_time_out() -> None:
-    primary = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}}
-    ending = at(Course(TWO, 0.0), 1, primary=primary)
+    root = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}}
+    ending = at(Course(TWO, 0.0), 1, root=root)
     assert ending is not None
     assert ending.state is RunState.TIMED_OUT

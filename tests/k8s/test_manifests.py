@@ -28,13 +28,13 @@ def plan_of(work: Workload, settings: Settings = GLOO, nodes: dict[str, Json] | 
 
 
 def objects(plan: Plan) -> list[Json]:
-    primary = JOB.primary(plan)
-    stored = {**primary, "metadata": {**primary["metadata"], "uid": "u-1"}}
-    return [primary, *(body for _, body in dependants(plan, JOB, stored))]
+    root = JOB.root(plan)
+    stored = {**root, "metadata": {**root["metadata"], "uid": "u-1"}}
+    return [root, *(body for _, body in dependants(plan, JOB, stored))]
 
 
 def pod_spec(plan: Plan) -> Json:
-    spec: Json = JOB.primary(plan)["spec"]["template"]["spec"]
+    spec: Json = JOB.root(plan)["spec"]["template"]["spec"]
     return spec
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cluster import Run, RunState, Stop, Workload
-from k8s import KubernetesCluster, names
-from k8s.gateway import Gateway
+from k8s import Gang, KubernetesCluster, names
+from k8s.gateway import ApiError, Gateway
+from k8s.kinds import TRAINER, dependants
 from tests.k8s.conftest import Open
 from tests.k8s.driver import Driver
 from tests.k8s.things import workload
 
+COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 LONG = ("--collective=all_reduce", "--begin=64K", "--end=16M", "--iters=50", "--cycles=4")
 
 
@@ -30,6 +35,25 @@ def some(cluster: KubernetesCluster, count: int) -> tuple[str, ...]:
     if len(nodes) < count:
         pytest.skip(f"the cluster has {len(nodes)} usable nodes, this test needs {count}")
     return nodes[:count]
+
+
+@contextmanager
+def tainted(gateway: Gateway, node: str) -> Iterator[None]:
+    """Something else than the suite keeps pods off the node."""
+    key = "clusterproof-test"
+
+    def change(taints: list[dict[str, str]]) -> None:
+        path = f"/api/v1/nodes/{node}"
+        body = gateway.get(path)
+        assert body is not None
+        others = [one for one in body["spec"].get("taints", []) if one["key"] != key]
+        gateway.replace(path, {**body, "spec": {**body["spec"], "taints": [*others, *taints]}})
+
+    change([{"key": key, "effect": "NoSchedule"}])
+    try:
+        yield
+    finally:
+        change([])
 
 
 def result_of(run: Run) -> dict[str, Any]:
@@ -141,17 +165,8 @@ def test_what_no_node_can_hold_is_unschedulable_without_launching(open_cluster: 
 def test_what_the_scheduler_cannot_place_is_unschedulable_in_its_words(gateway: Gateway, open_cluster: Open) -> None:
     cluster = open_cluster()
     nodes = some(cluster, 2)
-    body = gateway.get(f"/api/v1/nodes/{nodes[1]}")
-    assert body is not None
-    body["spec"].setdefault("taints", []).append({"key": "clusterproof-test", "effect": "NoSchedule"})
-    gateway.replace(f"/api/v1/nodes/{nodes[1]}", body)
-    try:
+    with tainted(gateway, nodes[1]):
         run = cluster.run(workload(*nodes, start_limit_s=5), Stop(), silent)
-    finally:
-        body = gateway.get(f"/api/v1/nodes/{nodes[1]}")
-        assert body is not None
-        body["spec"]["taints"] = [one for one in body["spec"]["taints"] if one["key"] != "clusterproof-test"]
-        gateway.replace(f"/api/v1/nodes/{nodes[1]}", body)
     assert run.state is RunState.UNSCHEDULABLE
     assert "untolerated taint" in run.message
     assert f"none on {nodes[1]}" in run.message
@@ -206,7 +221,7 @@ def test_a_runner_that_starts_again_adopts_what_runs(gateway: Gateway, namespace
     cluster = open_cluster(session="same")
     work = workload(*some(cluster, 2), framework="exec", program="sleep", arguments=("8",))
     plan, kind = cluster.plan(work)
-    body = kind.primary(plan)
+    body = kind.root(plan)
     gateway.create(kind.collection(namespace), body)
     said: list[str] = []
     time.sleep(3)
@@ -222,16 +237,51 @@ def test_a_dead_sessions_pods_are_removed_before_its_nodes_are_used(
     dead, alive = open_cluster(session="dead"), open_cluster(session="alive")
     nodes = some(dead, 2)
     plan, kind = dead.plan(workload(*nodes, framework="exec", program="sleep", arguments=("300",), name="orphan"))
-    primary = gateway.create(kind.collection(namespace), kind.primary(plan))
-    from k8s.kinds import dependants
-
-    for path, body in dependants(plan, kind, primary):
+    root = gateway.create(kind.collection(namespace), kind.root(plan))
+    for path, body in dependants(plan, kind, root):
         gateway.create(path, body)
     time.sleep(3)
     said: list[str] = []
     run = alive.run(workload(*nodes), Stop(), said.append)
     assert run.state is RunState.SUCCEEDED
     assert any("which an earlier session left" in words for words in said)
+
+
+def needs(gateway: Gateway, group: str, namespace: str, plural: str) -> None:
+    try:
+        gateway.items(names.grouped(group, namespace, plural))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        pytest.skip(f"the cluster does not know {plural}.{group}")
+
+
+def test_a_trainjob_runs_the_same_pods_in_the_same_order_and_leaves_nothing(
+    gateway: Gateway, namespace: str, open_cluster: Open
+) -> None:
+    needs(gateway, TRAINER, namespace, "trainjobs")
+    cluster = open_cluster(launch_kind="trainjob")
+    nodes = tuple(reversed(some(cluster, 3)))
+    run = cluster.run(workload(*nodes), Stop(), silent)
+    assert (run.state, run.message, run.leftovers) == (RunState.SUCCEEDED, "", ())
+    assert tuple(rank["node"] for rank in result_of(run)["per_rank"]) == nodes
+    assert left(gateway, namespace) == []
+    for plural in ("trainjobs", "trainingruntimes"):
+        assert gateway.items(names.grouped(TRAINER, namespace, plural))[0] == []
+
+
+def test_a_gang_starts_all_or_none(gateway: Gateway, namespace: str, open_cluster: Open) -> None:
+    needs(gateway, COSCHEDULING, namespace, "podgroups")
+    scheduler = os.environ.get("CLUSTERPROOF_TEST_GANG_SCHEDULER", "gang-scheduler")
+    cluster = open_cluster(gang=Gang("coscheduling", scheduler_name=scheduler))
+    nodes = some(cluster, 3)
+    assert cluster.run(workload(*nodes[:2]), Stop(), silent).state is RunState.SUCCEEDED
+    with tainted(gateway, nodes[2]):
+        run = cluster.run(workload(*nodes, start_limit_s=8, name="too-many"), Stop(), silent)
+    assert run.state is RunState.UNSCHEDULABLE
+    assert run.message.startswith("3 of 3 pods not scheduled"), run.message
+    assert (run.exits, run.leftovers) == ((), ())
+    assert gateway.items(names.grouped(COSCHEDULING, namespace, "podgroups"))[0] == []
 
 
 def requests_since(audit: Path, mark: int, namespace: str) -> Counter[str]:

@@ -110,7 +110,7 @@ class Account:
             program = {"framework": "exec", "program": "sh", "start_limit_s": 40.0}
             good = workload(*nodes, name="good", arguments=("-c", "sleep 3; echo done"), **program)
             plan, kind = cluster.plan(good)
-            self.gateway.create(kind.collection(self.namespace), kind.primary(plan))
+            self.gateway.create(kind.collection(self.namespace), kind.root(plan))
             self._leave_lease(nodes[0])
             runs = [cluster.run(good, Stop(), lambda _: None)]
             bad = workload(*nodes, name="refused", arguments=("-c", "true"), resources={"memory": "2Mi"}, **program)
