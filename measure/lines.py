@@ -7,6 +7,7 @@ apart (`source`), and whether its end was seen (`whole`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 
@@ -53,6 +54,8 @@ class Line:
 def parse(raw: bytes, whole: bool) -> Line:
     """Decode one raw line and take off all its prefixes; tags that name a writer become the line's `source`."""
     text = raw.decode("utf-8", "replace")
+    if text.startswith('{"log":"'):
+        text = _docker(text)
     sources: list[str] = []
     at = 0
     while match := _PREFIX.match(text, at):
@@ -63,6 +66,16 @@ def parse(raw: bytes, whole: bool) -> Line:
     if len(body) > 100 and _ENDLESS.search(body):
         body = _ENDLESS.sub("#", body)
     return Line(body, " ".join(sources), whole)
+
+
+def _docker(text: str) -> str:
+    """The line inside a record of Docker's json-file log driver."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    inner = record.get("log") if isinstance(record, dict) else None
+    return inner.rstrip("\r\n") if isinstance(inner, str) and "\n" not in inner.rstrip("\r\n") else text
 
 
 def clean(block: bytes) -> bytes:

@@ -24,8 +24,10 @@ UNITS: Final[Mapping[str, Decimal]] = {
     "s": Decimal(1), "ms": Decimal("1e-3"), "us": Decimal("1e-6"), "1": Decimal(1), "percent": Decimal(1),
 }  # fmt: skip
 """Factors to the unit of our key; `1/s` means the inverse (iterations a second to seconds)."""
-_KEYS: Final = {"name", "description", "marks", "line", "fields", "required", "zero_based", "ends", "wrapped", "accompanies", "end",
-                "final", "eval", "examples"}  # fmt: skip
+_KEYS: Final = {
+    "name", "description", "marks", "line", "fields", "required", "zero_based", "ends", "wrapped", "accompanies", "end",
+    "final", "eval", "examples",
+}  # fmt: skip
 
 
 class LogFormatError(ValueError):

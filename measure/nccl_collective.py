@@ -46,12 +46,22 @@ def _infer(sample: Row, rows: Sequence[Row], columns: Header | None) -> str | No
         return _reducing(sample, split)
     if sample.root is not None and sample.root >= 0:
         return None if split else "broadcast"
-    if columns and "redop" in columns.lead and sample.redop is None and split:
-        return "alltoall"
     if not split:
         # With one rank every per-rank collective looks alike, and its bus bandwidth is zero.
         cell = sample.out_of_place or sample.in_place
         return "sendrecv" if cell and cell.busbw else None
+    return _split(sample, rows, columns)
+
+
+def _split(sample: Row, rows: Sequence[Row], columns: Header | None) -> str | None:
+    """A collective of one rank's counts, without operation and root."""
+    if columns and "redop" in columns.lead and sample.redop is None:
+        return "alltoall"
+    if columns and columns.lead == ():
+        return "all_gather"
+    if not any(row.out_of_place and row.out_of_place.wrong is not None for row in rows):
+        # Without validation both print N/A everywhere.
+        return None
     return "alltoall" if all(map(_unchecked_in_place, rows)) else "all_gather"
 
 

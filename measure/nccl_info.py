@@ -23,7 +23,8 @@ from measure.model import LogError
 
 _STAMP = r"(?:\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] ?)?"
 _PREFIX = re.compile(
-    rf"{_STAMP}(?:\[\d+\] )?([\w.-]+):(\d+)(?::(\d+))? \[(\d+)\] (?:(\S[^\n]*?) )?NCCL (INFO|WARN) (.*)"
+    rf"(?:^|(?<=[\s>|\])])){_STAMP}(?:\[\d+\] )?([\w.-]+):(\d+)(?::(\d+))? \[(\d+)\] "
+    r"(?:(\S[^\n]*?) )?NCCL (INFO|WARN) (.*)"
 )
 _NESTED = re.compile(r"[\w.-]+:\d+(?::\d+)? \[\d+\] (?:\S+ (?:\(\w+\) )?)?NCCL (?:INFO|WARN) ")
 _BARE_VERSION = re.compile(r"^R?N?CCL version:? (\d+\.\d+\S*)(?: HEAD:\S+)?\s*$")
@@ -136,10 +137,10 @@ class NcclInfo:
             return self._matrix_line(body) if "|" in body else PASS
         if body.count("NCCL INFO ") + body.count("NCCL WARN ") > 1:
             body = _last_message(body)
-            match = _PREFIX.match(body)
+            match = _PREFIX.search(body)
             # The host in front of a glued line may carry the end of the torn one: it is not taken.
             return self._message(match, known_host=False) if match and line.whole else FACT
-        match = _PREFIX.match(body)
+        match = _PREFIX.search(body)
         if match:
             if line.source and (tag := _TAG.search(line.source)):
                 # A launcher's tag names the rank where NCCL itself does not.

@@ -138,8 +138,10 @@ def _fork(document: dict[str, Any], whole: bool, draft: Draft) -> None:
             if size.isdigit() and isinstance(values, dict) and {"oop_busbw", "ip_busbw", "ip_error"} <= values.keys():
                 rows.append(_fork_row(int(size), values))
     draft.collective = nccl_collective.infer(rows, None)
-    if draft.collective == "all_gather" and all(row.in_place and row.in_place.error_raw == "N/A" for row in rows):
-        draft.collective = "alltoall"
+    if draft.collective is None and rows:
+        # This fork checks alltoall out of place only, as the text does.
+        unchecked = all(row.in_place and row.in_place.error_raw == "N/A" for row in rows)
+        draft.collective = "alltoall" if unchecked else None
     draft.ranks = nccl_collective.ranks(rows)
     draft.tables.append(Table(rows=tuple(rows), complete=whole and bool(rows), collective=draft.collective))
     if isinstance(document.get("version"), str):

@@ -102,8 +102,9 @@ class OsuTables:
     def _tool(self, title: str) -> str:
         if self._command:
             return self._command
-        words = title.lower().removeprefix("mpi-cuda ").removeprefix("mpi ")
-        return next((tool for mark, tool in _NAMES if mark in words), "osu")
+        words = title.lower()
+        tool = next((tool for mark, tool in _NAMES if mark in words), "osu")
+        return tool.replace("osu_", "osu_xccl_") if words.startswith(("nccl", "rccl", "xccl")) else tool
 
     def _row(self, line: Line) -> int:
         table = self._tables[-1]

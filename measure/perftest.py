@@ -72,7 +72,8 @@ class PerftestTables:
     def _begin(self, match: re.Match[str]) -> int:
         operation = _OPERATION.get(match.group(1), match.group(1).lower().replace(" ", "_"))
         tool = f"ib_{operation}_{'bw' if match.group(3) == 'BW' else 'lat'}"
-        if not self._tables or self._tables[-1].rows:
+        # Client and server of one run print into one stream: the second title of an open table begins no other one.
+        if not self._tables or self._tables[-1].closed or self._tables[-1].tool != tool:
             self._draft.bare_rows = True
             self._tables.append(_Open(tool))
         self._draft.generation += 1

@@ -50,6 +50,8 @@ _FEW: Final = 64
 """Lines of a block below which it is not worth looking for repeats."""
 _MANY: Final = 256
 """Lines of a block from which it is worth looking for marks first."""
+_LONG: Final = 1 << 14
+"""Characters above which a line can only be JSON: no other format prints such lines, and patterns are slow on them."""
 _LOOK_ON: Final = 8
 """Blocks that are searched for the names of writers after the last new one was found, and at the beginning."""
 _LOOK_EVERY: Final = 32
@@ -88,6 +90,7 @@ class _Reading:
         self.readers: list[Reader] = [make(self.draft) for make in READERS]
         self.training = TrainingLogs(self.draft, formats)
         self.readers.append(self.training)
+        self.long_readers = [reader for reader in self.readers if isinstance(reader, JsonDocuments | OwnLines)]
         self.progress: dict[bytes, Log] = {}
         """Shapes of progress lines, and the log each belongs to."""
         marks = [mark for reader in (self.events, *self.readers) for mark in reader.marks]
@@ -178,6 +181,8 @@ class _Reading:
             self.seen[shape] = times
 
     def _feed(self, line: Line) -> int:
+        if len(line.body) > _LONG:
+            return max(reader.feed(line) for reader in self.long_readers)
         event = self.events.feed(line)
         for reader in self.readers:
             taken = reader.feed(line)

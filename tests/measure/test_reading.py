@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tracemalloc
 from collections.abc import Iterator
@@ -47,6 +48,23 @@ def facts(found: Measurement) -> tuple[object, ...]:
 def test_prefixes_are_read_through(log: bytes, prefix: bytes) -> None:
     tagged = b"".join(prefix + line + b"\n" for line in log.splitlines())
     assert facts(read(tagged)) == facts(read(log))
+
+
+def test_docker_records_are_read_through() -> None:
+    lines = TABLE.decode().splitlines(keepends=True)
+    records = [json.dumps({"log": line, "stream": "stdout"}, separators=(",", ":")) + "\n" for line in lines]
+    assert facts(read("".join(records).encode())) == facts(read(TABLE))
+
+
+@pytest.mark.parametrize(
+    "prefix", [b"Mar 03 04:05:06 n1 mpirun[7]: ", b"[worker 3] ", b"2026/03/04 05:06:07 INFO | ", b"<out> "], ids=repr
+)
+def test_unknown_prefixes_hide_no_row_and_no_transport(prefix: bytes) -> None:
+    info = (DATA / "nccl-info-efa-libfabric.log").read_bytes()
+    found = read(b"".join(prefix + line + b"\n" for line in info.splitlines()))
+    assert found.transport == read(info).transport
+    rows = read(b"".join(prefix + line + b"\n" for line in TABLE.splitlines())).tables[0].rows
+    assert rows == read(TABLE).tables[0].rows
 
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n\n", b" \n", b"\x1b[0m\n", b"\x00\n"], ids=repr)
