@@ -1,10 +1,7 @@
 """NCCL's own log (NCCL_DEBUG=INFO or WARN): the transport it really used, and the errors it names.
 
-Facts count only from whole messages: a line into which another writer's line was torn gives up its torn half, and a
-name that is only the beginning of another one is no name. What the log does not say is None, with one exception:
-`fallback_to_socket` is True where data between hosts goes, or would go, over NET/Socket, and False where that is not
-seen. `gdr` is False where no network channel carries /GDRDMA; `nvls` is True where multicast is there or NVLS channels
-are set up; `collnet_sharp` only where CollNet is connected, whatever plugins were loaded.
+Facts count only from whole messages: a line into which another writer's line was torn gives up its torn half. What the
+messages prove together is judged in `nccl_transport`.
 """
 
 from __future__ import annotations
@@ -12,14 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from measure import nccl_warn
 from measure.draft import FACT, MAX_KEPT, PASS, SEEN, Draft
 from measure.lines import Line
 from measure.model import LogError
+from measure.nccl_transport import PROVIDER, Facts, transport_name
 
 _STAMP = r"(?:\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] ?)?"
 _PREFIX = re.compile(
@@ -27,7 +25,6 @@ _PREFIX = re.compile(
     r"(?:(\S[^\n]*?) )?NCCL (INFO|WARN) (.*)"
 )
 _NESTED = re.compile(r"[\w.-]+:\d+(?::\d+)? \[\d+\] (?:\S+ (?:\(\w+\) )?)?NCCL (?:INFO|WARN) ")
-_BARE_VERSION = re.compile(r"^R?N?CCL version:? (\d+\.\d+\S*)(?: HEAD:\S+)?\s*$")
 _VERSION = re.compile(r"^R?N?CCL version:? (\d+\.\d+\S*)(?: HEAD:\S+)?\s*$")
 _NETWORK = re.compile(r"^Using (?:internal )?[Nn]etwork (\S.*?)\s*$")
 _VIA = re.compile(r"^(?:Channel|CollNet|Ring) .* via (\S.*?)\s*$")
@@ -37,7 +34,6 @@ _RCCL_TAIL = re.compile(r" comm 0x[0-9a-f]+ n[rR]anks \d+$")
 _TAG = re.compile(r"\[\d+,(\d+)\]|\[rank(\d+)\]|\brank=(\d+)\b")
 _DEVICE = re.compile(r"\[(\d+)\]([^\[\]\s;]+)")
 _ENABLED = re.compile(r"Enabled for HCA \d+ '([^']+)'")
-_PROVIDER = re.compile(r"^NET/(\w+)[ :]")
 _COMM = re.compile(r"\brank (\d+) n[rR]anks (\d+)(?: nNodes (\d+))?")
 _COMM_RANK = re.compile(r"\bcomm 0x[0-9a-f]+ rank (\d+)\b")
 _FROM_RANK = re.compile(r"\bfrom rank (\d+)\b")
@@ -52,35 +48,12 @@ _MATRIX_ROW = re.compile(r"^\s*(?:Broadcast|Reduce|AllGather|ReduceScatter|AllRe
 _GDR_OFF = re.compile(r"GPU Direct RDMA Disabled|GPUDirect RDMA (?:is )?(?:disabled|not)")
 _GDR_ON = re.compile(r"GPU Direct RDMA Enabled")
 _ALGORITHM = re.compile(r"\b(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)")
-_LOCAL = re.compile(r"(?:P2P|SHM)(?:/[A-Za-z]+(?: [a-z]+)?)+|direct shared memory")
-_NET_PART = re.compile(r"[A-Za-z]\w*(?:=\w+|\([A-Za-z]\w*\))?")
 _NO_HOST = re.compile(r"[\d.:-]*|\d{4}-\d\d-\d\d.*")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _HEAD = re.compile(r"(?:^|[ :>])([\w.-]+):(\d+)$")
 _MAX_HEADS: Final = 200_000
 _ENOUGH: Final = 3
 """Sightings of a transport after which another one says nothing new."""
-
-
-@dataclass(slots=True)
-class _Facts:
-    """What the log says, before it is judged whole."""
-
-    networks: Counter[str] = field(default_factory=Counter)
-    via: Counter[str] = field(default_factory=Counter)
-    listed: dict[str, list[str]] = field(default_factory=dict)
-    enabled: dict[str, None] = field(default_factory=dict)
-    named: dict[str, None] = field(default_factory=dict)
-    version: str | None = None
-    channels: int | None = None
-    nvls: bool | None = None
-    mnnvl: bool | None = None
-    collnet_barred: bool = False
-    ring_gdr: bool | None = None
-    gdr_said: bool | None = None
-    nodes: int = 0
-    ranks: int = 0
-    algorithms: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +74,7 @@ class NcclInfo:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._facts = _Facts()
+        self._facts = Facts()
         self._hosts: dict[str, set[str]] = {}
         self._written: Counter[str] = Counter()
         self._heads: dict[bytes, tuple[str, str]] = {}
@@ -126,7 +99,7 @@ class NcclInfo:
             ("Enabled for HCA", _ENABLED, self._take_enabled),
             ("RDMA", _GDR_ON, lambda _: self._say("gdr_said", value=True)),
             ("RDMA", _GDR_OFF, lambda _: self._say("gdr_said", value=bool(self._facts.gdr_said))),
-            ("NET/", _PROVIDER, self._take_provider),
+            ("NET/", PROVIDER, self._take_provider),
             ("-> Algo", _ALGORITHM, self._take_algorithm),
         )
 
@@ -147,7 +120,7 @@ class NcclInfo:
                 rank = next(int(number) for number in tag.groups() if number is not None)
                 self._tagged.setdefault((match.group(1), match.group(2)), rank)
             return self._message(match, known_host=True) if line.whole else FACT
-        if version := _BARE_VERSION.match(body):
+        if version := _VERSION.match(body):
             return self._take_version(version)
         return PASS
 
@@ -218,7 +191,7 @@ class NcclInfo:
         return SEEN
 
     def _take_via(self, match: re.Match[str]) -> int:
-        name = _transport(_RCCL_TAIL.sub("", match.group(1)))
+        name = transport_name(_RCCL_TAIL.sub("", match.group(1)))
         if name is None:
             return FACT
         self._facts.via[name] += 1
@@ -300,7 +273,8 @@ class NcclInfo:
         draft.formats.append("nccl-info")
         self._write_hosts()
         self._write_errors()
-        for key, value in self._transport().items():
+        warned = [warning.text for warning in self._warnings]
+        for key, value in facts.transport(hosts=len(draft.hosts), warned=warned).items():
             draft.transport.setdefault(key, value)
         draft.transport["hosts"] = list(draft.hosts)
         if facts.ranks:
@@ -342,71 +316,6 @@ class NcclInfo:
                 )
             )
 
-    def _transport(self) -> dict[str, Any]:
-        facts = self._facts
-        via = sorted(_whole_names(facts.via))
-        networks = _whole_names(facts.networks)
-        plugin = max(networks, key=lambda name: networks[name]) if networks else self._named_network(via)
-        out: dict[str, Any] = {
-            "nccl_version": facts.version,
-            "net_plugin": plugin,
-            "networks_used": via,
-            "devices": self._devices(plugin),
-            "gdr": self._gdr(via),
-            "nvls": facts.nvls,
-            "mnnvl": True if "P2P/MNNVL" in via else facts.mnnvl,
-            "collnet_sharp": self._collnet(via),
-            "coll_channels": facts.channels,
-            "fallback_to_socket": self._socket(via, plugin),
-        }
-        if facts.algorithms:
-            out["algorithms"] = list(facts.algorithms)
-        return out
-
-    def _named_network(self, via: list[str]) -> str | None:
-        """The network of a log without 'Using network': of its channels, its list of devices, or its messages."""
-        for name in via:
-            if name.startswith("NET/"):
-                return name.split("/")[1]
-        if self._facts.named:
-            return next(iter(self._facts.named))
-        if self._facts.listed:
-            return next(iter(self._facts.listed))
-        for warning in self._warnings:
-            if match := _PROVIDER.match(warning.text):
-                return match.group(1)
-        return None
-
-    def _devices(self, plugin: str | None) -> list[str]:
-        facts = self._facts
-        if plugin in facts.listed:
-            return facts.listed[plugin]
-        others = [names for network, names in facts.listed.items() if network != "Socket"]
-        if others and plugin != "Socket":
-            return max(others, key=len)
-        if facts.enabled:
-            return list(facts.enabled)
-        found = (nccl_warn.device_of(warning.text) for warning in self._warnings)
-        return list(dict.fromkeys(name for name in found if name))
-
-    def _gdr(self, via: list[str]) -> bool | None:
-        leaving = [name for name in via if name.startswith(("NET/", "COLLNET/"))]
-        if leaving:
-            return any("/GDRDMA" in name for name in leaving)
-        return self._facts.ring_gdr if self._facts.ring_gdr is not None else self._facts.gdr_said
-
-    def _collnet(self, via: list[str]) -> bool | None:
-        if any(name.startswith("COLLNET/") for name in via):
-            return True
-        return False if self._facts.collnet_barred else None
-
-    def _socket(self, via: list[str], plugin: str | None) -> bool:
-        nets = [name for name in via if name.startswith("NET/")]
-        if nets:
-            return any(name.startswith("NET/Socket") for name in nets)
-        several = self._facts.nodes > 1 or len(self._draft.hosts) > 1
-        return plugin == "Socket" and several
-
 
 def _head(raw: bytes) -> bytes:
     """`host:process` of a raw line, with what a launcher glued in front of it, without time stamps."""
@@ -417,30 +326,6 @@ def _last_message(body: str) -> str:
     """The last of several messages glued into one line: the only one whose end is its own."""
     starts = [match.start() for match in _NESTED.finditer(body)]
     return body[starts[-1] :] if starts else body
-
-
-def _transport(text: str) -> str | None:
-    """The transport of a channel line without device and proxy numbers; None for a piece of one."""
-    parts = [re.sub(r"\(\d+\)$", "", part) for part in text.split("/")]
-    kind = parts[0]
-    if kind in {"NET", "COLLNET"}:
-        if len(parts) < 3 or not parts[2].isdigit() or not all(map(_NET_PART.fullmatch, parts[3:])):
-            return None
-        return "/".join([kind, parts[1], *parts[3:]])
-    if kind == "P2P" and len(parts) > 2 and parts[1] == "indirect":
-        return "P2P/indirect"
-    return "/".join(parts) if _LOCAL.fullmatch("/".join(parts)) else None
-
-
-def _whole_names(seen: Counter[str]) -> Counter[str]:
-    """Names without those that are the beginning of another one, unless at a `/` and seen more than once."""
-    torn = {
-        name
-        for name in seen
-        for other in seen
-        if other != name and other.startswith(name) and (seen[name] == 1 or other[len(name)] != "/")
-    }
-    return Counter({name: count for name, count in seen.items() if name not in torn})
 
 
 def _is_host(name: str) -> bool:
