@@ -2,10 +2,11 @@
 
 With `proof.py` next to it the result line also says what NCCL used, which counters moved, and what the nodes are.
 
-Started once a rank with RANK, WORLD_SIZE and MASTER_ADDR (MASTER_PORT, LOCAL_RANK where they differ from 29500 and 0),
-by hand or by torchrun, it sweeps message sizes with PyTorch over `nccl` (GPUs) or `gloo` (CPUs). Rank 0 prints a row as
-soon as it is measured and at last one line `CLUSTERPROOF-RESULT {json}`. Whatever goes wrong on a rank ends that rank
-within the time limit, non-zero, with a sentence and a line `CLUSTERPROOF-ERROR {json}`: a silent end does not exist.
+Needs Python 3.10 and PyTorch 2.3. Started once a rank with RANK, WORLD_SIZE and MASTER_ADDR (MASTER_PORT, LOCAL_RANK
+where they differ from 29500 and 0), by hand or by torchrun, it sweeps message sizes with PyTorch over `nccl` (GPUs) or
+`gloo` (CPUs). Rank 0 prints a row as soon as it is measured and at last one line `CLUSTERPROOF-RESULT {json}`. Whatever
+goes wrong on a rank ends that rank within the time limit, non-zero, with a sentence and a line `CLUSTERPROOF-ERROR
+{json}`: a silent end does not exist.
 
 What the numbers mean follows nccl-tests (https://github.com/NVIDIA/nccl-tests):
 * size is the larger of what one rank sends and receives; pieces of all_gather, reduce_scatter and alltoall are rounded
@@ -19,7 +20,7 @@ side the checked iteration gets its input from a buffer of its own.
 
 Under the suite (CLUSTERPROOF_NODE is set) a complete run exits 0 even with wrong elements, because the result line
 carries them and the suite judges it; run by hand it exits 1. On SIGTERM a rank says which step it was in before it
-ends: among ranks that wait for each other, the one that is behind is the one to look at.
+ends (`CLUSTERPROOF-ENDED {json}`): among ranks that wait for each other, the one that is behind is the one to look at.
 
 CLUSTERPROOF_FAULT="KIND:rank=R,after=SIZE" (or node=NAME for all ranks of a node) breaks a run on purpose, for the
 suite's own tests: `kill` and `hang` act before the first size above SIZE, `corrupt` changes one element of the rank's
@@ -397,6 +398,8 @@ class Watchdog:
         self._seconds, self._give_up = seconds, give_up
         self.tick: Callable[[], None] = lambda: None
         """Called about once a second."""
+        self.nodes: dict[str, str] = {}
+        """Address → the one node that has it."""
         self.steps, self.current, self._since = 0, "start", time.monotonic()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # before any thread starts: all inherit it
         threading.Thread(target=self._watch, daemon=True).start()
@@ -404,6 +407,11 @@ class Watchdog:
     def step(self, what: str) -> None:
         """A new step begins; `what` is what the message will name if it never ends."""
         self.steps, self.current, self._since = self.steps + 1, what, time.monotonic()
+
+    def peer_in(self, what: str) -> str | None:
+        """The node whose address a message names: `Connection closed by peer [10.0.0.7]:4711`."""
+        found = re.search(r"\[([0-9a-fA-F.:]+)\]:\d+", what)
+        return self.nodes.get(found[1]) if found else None
 
     def _watch(self) -> None:
         while (waited := time.monotonic() - self._since) < self._seconds:
@@ -749,12 +757,27 @@ def introduce(bench: Bench) -> list[dict[str, Any]]:
         "rank": bench.ranks.rank,
         "node": bench.ranks.node,
         "host": socket.gethostname(),
+        "address": own_address(),
         "pid": os.getpid(),
         "device": f"{bench.device.index or 0:2d} {name}",
     }
     people: list[Any] = [None] * bench.ranks.world
     bench.dist.all_gather_object(people, own)
+    by_address: dict[str, set[str]] = {}
+    for person in people:
+        by_address.setdefault(person.pop("address"), set()).add(person["node"])
+    bench.watchdog.nodes = {address: min(nodes) for address, nodes in by_address.items() if len(nodes) == 1}
     return people
+
+
+def own_address() -> str:
+    """The address under which this machine reaches the master, which is the one its peers see; nothing is sent."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((os.environ["MASTER_ADDR"], 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
 
 
 def measure(bench: Bench, printer: Printer) -> list[Row]:
@@ -860,20 +883,22 @@ def witness(bench: Bench, proof: Any | None) -> dict[str, Any]:
     return merged
 
 
-def complain(what: str, ranks: Ranks | None, step: int = 0) -> None:
-    """Say on both streams what ended this rank, and how far it had come: in its `step`-th step."""
+def complain(what: str, ranks: Ranks | None, watchdog: Watchdog | None = None, mark: str = "ERROR") -> None:
+    """Say on both streams what ended this rank, how far it had come, and which peer the message names."""
     known = asdict(ranks) if ranks else {"rank": None, "node": os.environ.get("CLUSTERPROOF_NODE")}
-    error = {
-        "schema": "clusterproof.error/v1",
+    peer = watchdog.peer_in(what) if watchdog else None
+    said = {
+        "schema": f"clusterproof.{mark.lower()}/v1",
         "rank": known["rank"],
         "node": known["node"],
-        "step": step,
+        "step": watchdog.steps if watchdog else 0,
         "what": what,
+        **({"peer": peer} if peer else {}),
     }
     who = f"rank {known['rank']} on {known['node']}: " if ranks else ""
     sys.stderr.write(f"collectives.py: {who}{what}\n")
     sys.stderr.flush()
-    sys.stdout.write(f"CLUSTERPROOF-ERROR {json.dumps(error)}\n")
+    sys.stdout.write(f"CLUSTERPROOF-{mark} {json.dumps(said)}\n")
     sys.stdout.flush()
 
 
@@ -886,7 +911,7 @@ def main(argv: Sequence[str]) -> int:
     def give_up(what: str, code: int) -> None:
         if proof:
             proof.close()
-        complain(what, ranks, watchdog.steps if watchdog else 0)
+        complain(what, ranks, watchdog, "ERROR" if code == 1 else "ENDED")
         os._exit(code)
 
     try:

@@ -487,11 +487,18 @@ class DebugFile:
     """NCCL's own log of this rank in a file, so that standard output stays small; warnings are passed on at once."""
 
     def __init__(self, env: MutableMapping[str, str]) -> None:
-        """Before NCCL starts. Whoever asked for another level or file keeps it, and the log is not ours to read."""
+        """Before NCCL starts. Whoever asked for another level or file keeps it, and the log is not ours to read.
+
+        Where no folder can be written to (a read-only container) nothing is asked for.
+        """
         self._path: Path | None = None
         self._offset = 0
+        try:
+            folder = Path(tempfile.gettempdir())
+        except OSError:
+            return
         if env.setdefault("NCCL_DEBUG", "INFO") == "INFO" and "NCCL_DEBUG_FILE" not in env:
-            self._path = Path(tempfile.gettempdir()) / f"clusterproof-nccl-{os.getpid()}.log"
+            self._path = folder / f"clusterproof-nccl-{os.getpid()}.log"
             env["NCCL_DEBUG_FILE"] = str(self._path)
 
     def warnings(self) -> list[str]:

@@ -30,7 +30,15 @@ ATTEMPTS = 3
 """Launches of one run: a port that was free when we asked may be taken before rank 0 listens on it."""
 
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-_NOT_HANDED_ON = ("TORCHELASTIC_", "PYTEST_", "GROUP_", "ROLE_")
+_NOT_HANDED_ON = (
+    "TORCHELASTIC_",
+    "PYTEST_",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ROLE_NAME",
+)
 """Variables of a launcher or a test that we run under: a rank would take them for its own."""
 
 

@@ -18,14 +18,16 @@ from cluster.model import RankExit
 
 ENDED_BY_US = "ended by clusterproof"
 """How the reason of an exit begins that we brought about: it is no fault of the rank or its node."""
+BEHIND = f"{ENDED_BY_US}, behind the others"
+"""The same of a rank that the others were waiting for."""
 
 _FOLLOWS = re.compile(r"\bpeer\b|remote (?:worker|process)|Timed out waiting|Broken pipe", re.IGNORECASE)
-_ERROR = re.compile(r"^CLUSTERPROOF-ERROR (\{.*\})\s*$", re.MULTILINE)
+_SAID = re.compile(r"^CLUSTERPROOF-(?:ERROR|ENDED) (\{.*\})\s*$", re.MULTILINE)
 
 
 def complaint(tail: str) -> Mapping[str, Any]:
-    """The last `CLUSTERPROOF-ERROR` object in what a rank printed; empty where there is none."""
-    for text in reversed(_ERROR.findall(tail)):
+    """What our program said at its end: the last such object in what a rank printed; empty where there is none."""
+    for text in reversed(_SAID.findall(tail)):
         try:
             found = json.loads(text)
         except ValueError:
@@ -60,20 +62,18 @@ def first(exits: Sequence[RankExit]) -> RankExit | None:
     return min((exit_ for exit_ in exits if exit_.code), key=lambda exit_: exit_.at, default=None)
 
 
-def behind(exits: Sequence[RankExit]) -> str:
-    """Who had done fewer steps than the others when they were ended; empty where nobody says or all are level."""
-    steps = {}
-    for exit_ in exits:
-        said = complaint(exit_.tail)
-        if isinstance(said.get("step"), int):
-            steps[exit_.rank] = (said["step"], exit_.node, str(said.get("what", "")))
-    least = min((step for step, _, _ in steps.values()), default=0)
-    late = {rank: said for rank, said in steps.items() if said[0] == least}
-    if len(late) == len(steps):
-        return ""
-    who = ", ".join(f"rank {rank} on {node}" for rank, (_, node, _) in sorted(late.items()))
-    _, _, what = next(iter(late.values()))
-    return f"{who} behind the others: {what}"
+def behind(exits: Sequence[RankExit]) -> list[RankExit]:
+    """Those that had done fewer steps than the others when they ended; none where nobody says or all are level."""
+    steps = {exit_.rank: step for exit_ in exits if isinstance(step := complaint(exit_.tail).get("step"), int)}
+    least, most = min(steps.values(), default=0), max(steps.values(), default=0)
+    return [exit_ for exit_ in exits if least < most and steps.get(exit_.rank) == least]
+
+
+def late(exits: Sequence[RankExit]) -> str:
+    """`rank 2 on local-2 behind the others: 1.3 s into …`; empty where nobody is."""
+    slow = behind(exits)
+    who = ", ".join(f"rank {exit_.rank} on {exit_.node}" for exit_ in slow)
+    return f"{who} behind the others: {complaint(slow[0].tail).get('what', '')}" if slow else ""
 
 
 def headline(exit_: RankExit) -> str:

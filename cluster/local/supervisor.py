@@ -11,6 +11,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from cluster.local import endings
 from cluster.local.rank import Rank
@@ -93,8 +94,15 @@ class Supervisor:
         self._selector.close()
 
     def exits(self) -> tuple[RankExit, ...]:
-        """How each rank ended, in rank order."""
-        return tuple(self._exit(rank) for rank in self._ranks)
+        """How each rank ended, in rank order; of those that we ended, which were behind."""
+        exits = [self._exit(rank) for rank in self._ranks]
+        slow = {exit_.rank for exit_ in endings.behind(exits)}
+        return tuple(
+            replace(exit_, reason=exit_.reason.replace(endings.ENDED_BY_US, endings.BEHIND, 1))
+            if exit_.rank in slow
+            else exit_
+            for exit_ in exits
+        )
 
     def tails(self) -> dict[str, str]:
         """Node → the last lines of its ranks that did not end well."""
@@ -194,7 +202,7 @@ class Supervisor:
         """The message, with the rank that the ends of the ranks point at."""
         exits = self.exits()
         culprit = endings.first(exits) if state is RunState.FAILED else None
-        late = endings.behind(exits) if state in {RunState.FAILED, RunState.STALLED, RunState.TIMED_OUT} else ""
+        late = endings.late(exits) if state in {RunState.FAILED, RunState.STALLED, RunState.TIMED_OUT} else ""
         return "; ".join(filter(None, (message, endings.headline(culprit) if culprit else "", late)))
 
     def _exit(self, rank: Rank) -> RankExit:

@@ -288,9 +288,10 @@ def test_the_first_failure_is_the_earliest_and_never_one_that_we_ended() -> None
 
 def test_who_did_fewer_steps_than_the_others_is_behind() -> None:
     exits = [ended(rank, None, said(7 if rank == 2 else 8, f"waiting {rank}")) for rank in range(4)]
-    assert endings.behind(exits) == "rank 2 on node-2 behind the others: waiting 2"
-    assert endings.behind([ended(rank, None, said(8, "waiting")) for rank in range(4)]) == ""
-    assert endings.behind([ended(0, None, "no words"), ended(1, None, "")]) == ""
+    assert endings.behind(exits) == [exits[2]]
+    assert endings.late(exits) == "rank 2 on node-2 behind the others: waiting 2"
+    assert endings.late([ended(rank, None, said(8, "waiting")) for rank in range(4)]) == ""
+    assert endings.late([ended(0, None, "no words"), ended(1, None, "")]) == ""
 
 
 class Dead:

@@ -280,16 +280,25 @@ def test_above_a_thousand_ranks_there_is_one_entry_a_node() -> None:
 
 
 def test_whatever_ends_a_rank_is_said_on_both_streams(capsys: pytest.CaptureFixture[str]) -> None:
-    collectives.complain("no GPU here", Ranks(3, 4, 0, "node-3"), step=2)
+    collectives.complain("no GPU here", Ranks(3, 4, 0, "node-3"))
     out, err = capsys.readouterr()
     assert json.loads(out.removeprefix("CLUSTERPROOF-ERROR ")) == {
         "schema": "clusterproof.error/v1",
         "rank": 3,
         "node": "node-3",
-        "step": 2,
+        "step": 0,
         "what": "no GPU here",
     }
     assert err == "collectives.py: rank 3 on node-3: no GPU here\n"
+
+
+def test_a_peer_is_named_where_one_node_alone_has_its_address() -> None:
+    watchdog = object.__new__(collectives.Watchdog)
+    watchdog.nodes = {"10.0.0.7": "node-7", "fd00::7": "node-8"}
+    assert watchdog.peer_in("Connection closed by peer [10.0.0.7]:4711.") == "node-7"
+    assert watchdog.peer_in("Read error [fd00::7]:1: Connection reset by peer") == "node-8"
+    assert watchdog.peer_in("Connection closed by peer [10.0.0.9]:4711.") is None
+    assert watchdog.peer_in("Timed out waiting 5000ms for recv operation to complete") is None
 
 
 def test_places_and_stacks_of_c_plus_plus_are_left_out() -> None:

@@ -147,6 +147,12 @@ def test_a_rank_that_hangs_is_found_by_the_step_it_is_in() -> None:
     assert ended.state is RunState.STALLED
     assert "rank 1 on local-1 behind the others" in ended.message
     assert not [exit_ for exit_ in ended.exits if exit_.code]
+    assert [exit_.reason.startswith("ended by clusterproof, behind the others; ") for exit_ in ended.exits] == [
+        False,
+        True,
+    ]
+    assert b"CLUSTERPROOF-ENDED" in ended.log
+    assert b"CLUSTERPROOF-ERROR" not in ended.log  # the leader did nothing wrong
 
 
 def test_a_wrong_sum_is_counted_where_it_is() -> None:

@@ -315,6 +315,17 @@ def test_the_debug_file_is_asked_for_unless_somebody_wants_it_otherwise(
         assert env == wanted
 
 
+def test_a_read_only_container_gets_no_debug_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    env: dict[str, str] = {}
+    rank = proof.Proof(env)
+    assert env == {}
+    assert rank.statement("a")["trouble"] == ""
+
+
 def test_warnings_are_passed_on_once_and_only_when_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
