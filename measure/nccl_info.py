@@ -95,7 +95,7 @@ class NcclInfo:
             ("NVLS", _NVLS_ON, lambda _: self._say("nvls", value=True)),
             ("NVLS", _NVLS_OFF, lambda _: self._say("nvls", value=self._facts.nvls or False)),
             ("CollNet", _NO_COLLNET, lambda _: self._say("collnet_barred", value=True)),
-            ("GDR", _RING, lambda m: self._say("ring_gdr", value=m.group(1) == "1" or bool(self._facts.ring_gdr))),
+            ("GDR", _RING, self._take_ring),
             ("Enabled for HCA", _ENABLED, self._take_enabled),
             ("RDMA", _GDR_ON, lambda _: self._say("gdr_said", value=True)),
             ("RDMA", _GDR_OFF, lambda _: self._say("gdr_said", value=bool(self._facts.gdr_said))),
@@ -167,7 +167,7 @@ class NcclInfo:
         if mnnvl := _MNNVL.search(text):
             self._facts.mnnvl = bool(self._facts.mnnvl) or mnnvl.group(1) == "1"
         if "rank" not in text:
-            return PASS
+            return FACT if mnnvl else PASS
         if match := _COMM.search(text):
             rank, ranks, nodes = int(match.group(1)), int(match.group(2)), int(match.group(3) or 0)
             if ranks > self._facts.ranks:
@@ -202,12 +202,17 @@ class NcclInfo:
         self._facts.networks[name] += 1
         return FACT if self._facts.networks[name] < _ENOUGH else SEEN
 
+    def _take_ring(self, match: re.Match[str]) -> int:
+        self._facts.ring_gdr = bool(self._facts.ring_gdr) or match.group(1) == "1"
+        return FACT
+
     def _take_channels(self, match: re.Match[str]) -> int:
         if self._facts.channels is None:
             self._facts.channels = int(match.group(1))
         if match.group(2) is not None:
             self._facts.nvls = bool(self._facts.nvls) or int(match.group(2)) > 0
-        return SEEN
+        # Only digits tell a communicator with NVLS from one without: every such line is read.
+        return FACT
 
     def _take_devices(self, match: re.Match[str]) -> int:
         network, text = match.groups()

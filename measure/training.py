@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any, Final
 
 from measure.draft import FACT, PASS, Draft
@@ -309,14 +310,29 @@ def _join(old: Step, new: Step) -> Step:
 
 
 def _accompany(steps: Sequence[Step], beside: Sequence[Step]) -> list[Step]:
-    """Each step with the figures printed beside it: as many lines as steps, or none is joined."""
-    if len(steps) != len(beside):
-        return list(steps)
-    return [
-        replace(
-            step,
-            time_s=step.time_s if step.time_s is not None else other.time_s,
-            tflops_per_gpu=step.tflops_per_gpu if step.tflops_per_gpu is not None else other.tflops_per_gpu,
-        )
-        for step, other in zip(steps, beside, strict=True)
-    ]
+    """Each step with the figures printed beside it, which name no step: those whose times agree, in their order.
+
+    A log may be cut between the two lines of a step, so that one more stands at its beginning or end.
+    """
+    for skipped in (0, -1, 1):
+        theirs = [None] * -skipped + list(beside[max(skipped, 0) :])
+        pairs = list(zip_longest(steps, theirs[: len(steps)]))
+        if all(_agree(step, other) for step, other in pairs):
+            return [_beside(step, other) for step, other in pairs if step]
+    return list(steps)
+
+
+def _agree(step: Step | None, other: Step | None) -> bool:
+    if step is None or other is None or step.time_s is None or other.time_s is None:
+        return step is not None
+    return abs(step.time_s - other.time_s) <= 0.01 + 0.01 * step.time_s
+
+
+def _beside(step: Step, other: Step | None) -> Step:
+    if other is None:
+        return step
+    return replace(
+        step,
+        time_s=step.time_s if step.time_s is not None else other.time_s,
+        tflops_per_gpu=step.tflops_per_gpu if step.tflops_per_gpu is not None else other.tflops_per_gpu,
+    )

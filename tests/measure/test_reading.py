@@ -157,6 +157,21 @@ def test_a_training_that_ends_before_its_last_step_is_not_complete() -> None:
     assert "the log ends at step 7 of 8" in cut.warnings
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_line_beside_a_step_is_joined_to_the_step_of_its_time(lost: int) -> None:
+    log = (DATA / "training-bridge-beside-megatron.log").read_bytes().splitlines(keepends=True)
+    found = read(b"".join(log[lost:]))
+    assert [(step.step, step.tflops_per_gpu) for step in found.steps] == [(1, None if lost else 501.5), (2, 502.5)]
+
+
+def test_a_digit_behind_many_lines_of_its_shape_is_seen() -> None:
+    line = (
+        "h{at}:{at}:{at} [0] NCCL INFO 16 coll channels, 16 collnet channels, {nvls} nvls channels, 16 p2p channels\n"
+    )
+    log = "".join(line.format(at=at, nvls=0) for at in range(500)) + line.format(at=500, nvls=16)
+    assert read(log.encode()).transport["nvls"] is True
+
+
 def test_what_is_skipped_changes_no_fact() -> None:
     """The facts of a log are the same behind a thousand lines of the same shapes, and between them."""
     info = (DATA / "nccl-info-efa-libfabric.log").read_bytes()
