@@ -24,11 +24,11 @@ def name_link(s: Search, one: str, other: str, lens: Lens, *, siblings: bool = T
     a, b = s.map.around((one,), (other,)), s.map.around((other,), (one,))
     if siblings and a and b:
         mates = [_mates(s, one, other), _mates(s, other, one)]
-        if all(mates):
-            pair = (mates[0][0], mates[1][0])
+        if any(mates):  # a leaf of one node is that node
+            pair = (mates[0][0] if mates[0] else one, mates[1][0] if mates[1] else other)
             crossing: Answer = yield Ask(pair, "cross", Wish("none", lens.layers, beyond=True), lens.variant)
             if crossing.failed:
-                return (yield from name_boundary(s, (one, pair[0]), (other, pair[1]), lens))
+                return (yield from name_boundary(s, s.map.order((one, pair[0])), s.map.order((other, pair[1])), lens))
     record_link(s, (one, other), "node", f"{one} and {other} fail together and pass with others")
     return True
 

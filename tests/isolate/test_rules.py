@@ -250,6 +250,8 @@ def test_a_lost_node_is_lost_and_the_search_goes_on_without_it() -> None:
     assert suspects(findings) == ["node-017"]
     assert findings.lost == ("node-018",)
     assert findings.nodes["node-018"].standing == "lost"
+    again = [record.probe.about for record in findings.probes if record.probe.purpose == "split"]
+    assert ("node-016", "node-017", "node-019") in again, "the part runs again without the lost node"
     late = [record.probe for record in findings.probes if record.probe.round > 2]
     assert all("node-018" not in probe.nodes for probe in late)
 
@@ -311,6 +313,63 @@ def test_two_links_are_both_found() -> None:
     findings = search(world(64, *(Fault("link", between=ends) for ends in links), traffic="all-pairs"))
     assert findings is not None
     assert tuple(link.between for link in findings.links) == links
+
+
+def test_a_boundary_is_seen_by_its_quadrants_before_any_pair_of_nodes_is_tried() -> None:
+    findings = search(world(128, Fault("boundary", between=("rack-3", "rack-12")), traffic="all-pairs"))
+    assert findings is not None
+    assert [link.between for link in findings.links] == [("rack-12", "rack-3")]
+    failing = [record.probe for record in findings.probes if record.result.outcome == "failed"]
+    assert min(len(probe.nodes) for probe in failing) == 8
+
+
+def test_a_pair_that_fails_by_chance_of_the_partner_is_traced_to_the_boundary_of_their_leaves() -> None:
+    def faulty(*more: Fault) -> World:
+        return world(512, Fault("node", "node-009"), *more, traffic="all-pairs")
+
+    plain = search(faulty(), limits=Limits(max_concurrent=64))
+    assert plain is not None
+    pins = [record.probe for record in plain.probes if record.probe.purpose == "pin" and len(record.probe.nodes) == 2]
+    partner = next(node for probe in pins if probe.about == ("node-012",) for node in probe.nodes if node != "node-012")
+    other = faulty().topology.places[partner].path[-1]
+    assert other != "rack-1"
+    findings = search(faulty(Fault("boundary", between=("rack-1", other))), limits=Limits(max_concurrent=64))
+    assert findings is not None
+    assert suspects(findings) == ["node-009"]
+    assert [set(link.between) for link in findings.links] == [{"rack-1", other}]
+
+
+def test_a_leaf_of_one_node_against_a_leaf_of_many_is_their_boundary() -> None:
+    leaves = [["n0"], ["n1", "n2", "n3", "n4"], ["n5", "n6", "n7"], ["n8", "n9", "n10"]]
+    places = {node: Place((f"leaf-{number}",)) for number, nodes in enumerate(leaves) for node in nodes}
+    names = tuple(places)
+    faulty = World(names, Topology(places), (Fault("boundary", between=("leaf-0", "leaf-1")),), traffic="all-pairs")
+    findings = search(faulty)
+    assert findings is not None
+    assert [(link.between, link.level) for link in findings.links] == [(("leaf-0", "leaf-1"), "leaf")]
+
+
+def test_a_node_that_hides_in_parts_is_not_taken_for_a_link() -> None:
+    class Shy(World):
+        """Node 3 fails in large groups and in pairs, never in the parts of a split."""
+
+        def run(self, probe: Probe) -> Result:
+            if probe.purpose in ("split", "repeat") and len(probe.nodes) < len(self.names):
+                return Result("passed", 45.0, 45.0)
+            return super().run(probe)
+
+    names, topology = cluster(32)
+    shy = Shy(names, topology, (Fault("node", "node-003"),))
+    findings = run_all(planner(shy), shy)
+    assert findings.links == ()
+    assert suspects(findings) == ["node-003"]
+
+
+def test_a_failure_of_everything_is_seen_before_the_parts_are_split_further() -> None:
+    findings = search(world(256, Fault("systemic", factor=0.05)))
+    assert findings is not None
+    assert {record.probe.round for record in findings.probes if record.probe.purpose == "split"} == {1}
+    assert len(findings.probes) <= 100
 
 
 def test_size_is_bracketed_and_checked_with_other_nodes() -> None:
