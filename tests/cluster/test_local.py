@@ -205,6 +205,7 @@ def test_a_long_log_is_kept_whole_and_a_long_tail_is_not(tmp_path: Path) -> None
     ended = run(program(tmp_path, "for i in range(200000): print(i)\nif rank == '1': sys.exit(1)"), tmp_path)
     assert ended.log == "".join(f"{number}\n" for number in range(200000)).encode()
     assert len(ended.exits[1].tail) < 9000
+    assert ended.state is RunState.FAILED
 
 
 def test_ranks_die_with_the_one_who_runs_them(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import ast
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -208,6 +209,40 @@ def test_what_is_expected_is_what_the_collective_makes_of_what_is_sent(collectiv
         }[collective]
         assert definition is not None
         assert torch.equal(expected(kind, data, who, 2), definition)
+
+
+class Stale:
+    """A network that delivers what it was given the first time, for ever."""
+
+    def __init__(self) -> None:
+        self._first: torch.Tensor | None = None
+
+    def all_gather_single(self, recv: torch.Tensor, send: torch.Tensor) -> None:
+        self._first = send.clone() if self._first is None else self._first
+        recv.copy_(self._first)
+
+    all_gather_into_tensor = all_gather_single
+
+
+class Lost(Stale):
+    """A network that delivers nothing."""
+
+    def all_gather_single(self, recv: torch.Tensor, send: torch.Tensor) -> None:
+        pass
+
+    all_gather_into_tensor = all_gather_single
+
+
+@pytest.mark.parametrize(("network", "first"), [(Stale(), 0), (Lost(), 1000)])
+def test_a_stale_and_a_lost_result_are_seen_in_every_iteration_that_is_checked(network: Stale, first: int) -> None:
+    args = collectives.arguments(["--collective=all_gather", "--begin=4000", "--end=4000"])
+    watchdog = SimpleNamespace(step=lambda _what: None)
+    bench = collectives.Bench(args, Ranks(0, 1, 0, "n"), "gloo", Fault(), watchdog)  # type: ignore[arg-type]
+    bench.allocate(1)
+    bench.dist = network
+    send, recv = bench.buffers(bench.layouts[0], in_place=False)
+    assert bench.wrong(send, recv, 4000) == first
+    assert bench.wrong(send, recv, 4000) > 900
 
 
 # -- command line and environment --------------------------------------------------------------------------------------
