@@ -77,7 +77,7 @@ class NcclInfo:
         self._facts = Facts()
         self._hosts: dict[str, set[str]] = {}
         self._written: Counter[str] = Counter()
-        self._heads: dict[bytes, tuple[str, str]] = {}
+        self._heads: Counter[bytes] = Counter()
         self._ranks: dict[tuple[str, str], int] = {}
         self._tagged: dict[tuple[str, str], int] = {}
         self._guesses: dict[tuple[str, str], int] = {}
@@ -127,13 +127,13 @@ class NcclInfo:
     def sample(self, lines: list[bytes]) -> bool:
         """Note who writes in a block, also in lines that say nothing new; True where someone new was found."""
         known = len(self._heads)
-        for head, count in Counter(_head(raw) for raw in lines if b" NCCL " in raw).items():
-            seen = self._heads.get(head)
-            if seen is None and len(self._heads) < _MAX_HEADS:
-                match = _HEAD.search(head.decode("utf-8", "replace"))
-                self._heads[head] = seen = (match.group(1), match.group(2)) if match else ("", "")
-            if seen and seen[0]:
-                self._host(*seen, count)
+        if known < _MAX_HEADS:
+            # `host:process` of each line, with what a launcher glued in front of it, without time stamps.
+            self._heads.update(
+                Counter(
+                    raw[: raw.find(b" [")].rpartition(b":")[0].rpartition(b" ")[2] for raw in lines if b" NCCL " in raw
+                )
+            )
         return len(self._heads) > known
 
     def _host(self, host: str, process: str, lines: int = 1) -> None:
@@ -290,6 +290,9 @@ class NcclInfo:
 
     def _write_hosts(self) -> None:
         """All hosts but those that are a name with a piece torn off or glued on: the same process has another name."""
+        for head, lines in self._heads.items():
+            if match := _HEAD.search(head.decode("utf-8", "replace")):
+                self._host(match.group(1), match.group(2), lines)
         by_process: dict[str, list[str]] = {}
         for host, processes in self._hosts.items():
             for process in processes:
@@ -320,11 +323,6 @@ class NcclInfo:
                     what=nccl_warn.text_of(warning.where, warning.text),
                 )
             )
-
-
-def _head(raw: bytes) -> bytes:
-    """`host:process` of a raw line, with what a launcher glued in front of it, without time stamps."""
-    return raw[: raw.find(b" [")].rpartition(b":")[0].rpartition(b" ")[2]
 
 
 def _last_message(body: str) -> str:

@@ -136,6 +136,8 @@ class _Reading:
 
     def _with_marks(self, block: bytes, lines: list[bytes], wanted: list[int]) -> list[int]:
         """The lines of a block that hold a mark of some reader: prose of many words has as many shapes as lines."""
+        if sum(any(mark in lines[at] for mark in self.marks) for at in wanted[:: len(wanted) // 8]) > 2:
+            return wanted
         present = tuple(mark for mark in self.marks if mark in block)
         if not present:
             return []
