@@ -38,6 +38,8 @@ def of(case: CaseRecord) -> Iterator[Attached]:
         yield Attached("measurement", table_csv(case.measurement).encode(), "text/csv", "csv")
     if case.criteria:
         yield _text("criteria", "\n".join(words.criterion_line(check) for check in case.criteria))
+    if case.advice:
+        yield _text("likely causes", "\n".join(words.advice_lines(case.advice)))
     if case.evidence:
         yield _text("log tails", "\n".join(line for each in case.evidence for line in words.evidence_lines(each)))
     if case.events:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster import RankExit, Run, RunState
+from criteria import Advice as Explained
 from criteria import Check, Verdict
 from reports.record import (
+    Advice,
     CaseRecord,
     CaseVerdict,
     Criterion,
@@ -45,6 +47,8 @@ def case_record(
     tiers_loaded: Sequence[str] = (),
     counters: Mapping[str, Mapping[str, Any]] | None = None,
     platform_rules: Sequence[str] = (),
+    advice: Sequence[Explained] = (),
+    log: str = "",
 ) -> CaseRecord:
     """The record of a case that ran.
 
@@ -72,6 +76,7 @@ def case_record(
         lane=lane,
         measurement=measurement,
         criteria=[criterion(check) for check in verdict.checks],
+        advice=[Advice(metric=each.metric, cause=each.cause, command=each.command, sign=each.sign) for each in advice],
         transport=dict(transport or {}),
         tiers_loaded=list(tiers_loaded),
         counters={node: dict(changed) for node, changed in (counters or {}).items()},
@@ -79,6 +84,7 @@ def case_record(
         evidence=evidence(run),
         events=[Event(node=each.node, kind=each.kind, message=each.message, at=each.at) for each in run.events],
         leftovers=list(run.leftovers),
+        log=log,
         isolation=isolation,
     )
 

@@ -52,6 +52,8 @@ def _result(record: Record) -> Section:
         blocks.append(f"The session was stopped early ({record.run_state}).")
     if record.cases and all(case.backend == "gloo" for case in record.cases if case.backend):
         blocks.append("All communication ran on CPUs (gloo): this page certifies no GPU.")
+    if record.session.replay_of:
+        blocks.append(f"Nothing was run: the stored logs of session {record.session.replay_of} were judged again.")
     if record.platform.cluster == "simulated":
         blocks.append("The cluster was simulated: this page certifies no hardware.")
     if record.because:

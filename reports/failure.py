@@ -28,12 +28,14 @@ def _lines(case: CaseRecord) -> Iterator[str]:
     yield f"{case.entry} at {case.scale} on {plural(len(case.nodes), 'node')}: {fold(case.nodes, MOST_NODES)}"
     yield from _isolation(case)
     yield from _section("criteria", (f"{_sign(check.ok)} {words.criterion_line(check)}" for check in case.criteria))
+    yield from _section("likely causes", words.advice_lines(case.advice))
     yield from _section("node events", (f"{event.node}: {event.message}" for event in case.events))
     shown = case.evidence[:MOST_RANKS]
     yield from _section("ranks", (line for evidence in shown for line in words.evidence_lines(evidence)))
     if len(case.evidence) > MOST_RANKS:
         yield f"  … and {len(case.evidence) - MOST_RANKS} more ranks in report.json"
     yield from _section("left behind", iter(case.leftovers))
+    yield from _section("raw log", iter([case.log] if case.log else []))
 
 
 def _isolation(case: CaseRecord) -> Iterator[str]:

@@ -77,6 +77,8 @@ class Session(Part):
     spec_hash: Text = ""
     """Hash of the certification file as it was resolved."""
     command: list[Text] = []
+    replay_of: Text = ""
+    """The session whose stored logs were judged again; empty: everything was run."""
 
 
 class Versions(Part):
@@ -240,6 +242,16 @@ class Criterion(Part):
     text: Text = ""
 
 
+class Advice(Part):
+    """What may be behind a missed criterion, and what to run to know."""
+
+    metric: Text
+    cause: Text
+    command: Text
+    sign: Text = ""
+    """What the command's output shows where this is the cause."""
+
+
 class Evidence(Part):
     """How one rank of a failed run ended."""
 
@@ -393,6 +405,8 @@ class CaseRecord(Part):
     lane: int | None = None
     measurement: MeasurementRecord | None = None
     criteria: list[Criterion] = []
+    advice: list[Advice] = []
+    """Likely causes of what was missed, the likeliest first."""
     transport: Free = {}
     tiers_loaded: list[Text] = []
     counters: dict[Text, Free] = {}
@@ -401,6 +415,8 @@ class CaseRecord(Part):
     events: list[Event] = []
     leftovers: list[Text] = []
     """What clean-up could not remove."""
+    log: Text = ""
+    """The raw log of the first run, relative to report.json; empty: not kept."""
     isolation: IsolationRecord | None = None
 
     @property

@@ -25,6 +25,8 @@ from reports.terminal_tree import isolation_tree
 from reports.text import STYLES, duration, fold, number, one_line, plural
 
 MOST_FINDINGS = 10
+MOST_ADVICE = 2
+"""Likely causes on the screen, each with the command to run; the others are in the failure text."""
 MOST_TREES = 2
 TREE_LINES = 24
 """For all trees together."""
@@ -58,6 +60,7 @@ def _parts(record: Record, files: Sequence[str], width: int) -> Iterator[Rendera
         yield Text()
         yield from case_table(record.cases, width)
     yield from _section("findings", list(_findings(record)), width)
+    yield from _section("likely causes", list(_advice(record)), width)
     searched = [(case.id, case.isolation) for case in record.cases if case.isolation is not None]
     shown = searched[:MOST_TREES]
     for case_id, found in shown:
@@ -78,6 +81,8 @@ def _title(record: Record) -> Text:
     if record.platform.cluster:
         facts.append(f"{record.platform.cluster} cluster")
     facts.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no case ran")
+    if record.session.replay_of:
+        facts.append("stored logs judged again")
     if record.run_state not in {"finished", "running"}:
         facts.append(f"stopped early: {record.run_state}")
     return title.append("  " + " · ".join(facts))
@@ -104,6 +109,13 @@ def _findings(record: Record) -> Iterator[tuple[str, str]]:
             where = f" in {case.entry}" if len(isolated) > 1 else ""
             yield "certified", words.certified_line(found) + where
     yield from ((case.id, one_line(case.message)) for case in record.cases if case.failing and case.id not in explained)
+
+
+def _advice(record: Record) -> Iterator[tuple[str, str]]:
+    """The likeliest cause of each kind of failure, with what to run."""
+    likeliest = {case.advice[0].cause: case.advice[0] for case in record.cases if case.failing and case.advice}
+    for each in list(likeliest.values())[:MOST_ADVICE]:
+        yield each.metric, f"{each.cause}; next: {each.command}"
 
 
 def _untested(record: Record) -> Iterator[tuple[str, str]]:

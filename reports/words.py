@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reports.record import CaseRecord, Criterion, Evidence, IsolationRecord, ProbeRecord, SuspectRecord
+from reports.record import Advice, CaseRecord, Criterion, Evidence, IsolationRecord, ProbeRecord, SuspectRecord
 from reports.text import duration, fold, number, one_line, plural
 
 TAIL_LINES = 20
@@ -129,6 +129,15 @@ def criterion_line(check: Criterion) -> str:
     if check.source:
         parts.append(f"({check.source})")
     return one_line(" ".join(parts))
+
+
+def advice_lines(advice: Sequence[Advice]) -> Iterator[str]:
+    """Likely causes in order, each with what to run and what its output would show."""
+    for place, each in enumerate(advice, start=1):
+        yield one_line(f"{place}. {each.cause}")
+        yield one_line(f"   next: {each.command}")
+        if each.sign:
+            yield one_line(f"   then: {each.sign}")
 
 
 def evidence_lines(evidence: Evidence) -> Iterator[str]:
