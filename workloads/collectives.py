@@ -11,7 +11,8 @@ goes wrong on a rank ends that rank within the time limit, non-zero, with a sent
 What the numbers mean follows nccl-tests (https://github.com/NVIDIA/nccl-tests):
 * size is the larger of what one rank sends and receives; pieces of all_gather, reduce_scatter and alltoall are rounded
   down to 16 bytes a rank, and `count` is the piece (src/all_gather.cu, src/reduce_scatter.cu, src/alltoall.cu);
-* a time is the wall time of all iterations through their number, averaged over ranks (README.md, `-a` default 1);
+* a time is the wall time of all iterations through their number, averaged over ranks (README.md, `-a` default 1); where
+  they would take longer than `--limit` there are fewer of them (`iters` of the row);
 * algbw = size / time, busbw = algbw x a factor of the collective (doc/PERFORMANCE.md, "Summary");
 * `#wrong` counts the elements, over all ranks, that differ from the right result in an untimed iteration after the
   timed ones, whose input nobody has seen before (so that a stale buffer shows).
@@ -194,10 +195,13 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--end", type=size, default=64 * 2**20, help="largest size (default 64M)")
     parser.add_argument("--factor", type=_whole(2), default=2, help="from one size to the next (default 2)")
     parser.add_argument("--iters", type=_whole(1), default=20, help="timed iterations a cycle (default 20)")
-    parser.add_argument("--warmup", type=_whole(0), default=5, help="untimed iterations before a size (default 5)")
+    parser.add_argument(
+        "--warmup", type=_whole(0), default=5, help="untimed iterations before a size (default 5, at least 1)"
+    )
     parser.add_argument("--cycles", type=_whole(1), default=1, help="repeats of each measurement (default 1)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="float")
     parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+    parser.add_argument("--limit", type=_whole(1), default=60, help="seconds a cycle may take: fewer iterations (60)")
     parser.add_argument("--timeout", type=_whole(1), default=1800, help="seconds one step may take (default 1800)")
     args = parser.parse_args(argv)
     if args.begin > args.end:
@@ -427,6 +431,7 @@ class Cell:
 
     times_us: list[float]
     wrong: list[int]
+    iters: int = 0
 
     @property
     def time_us(self) -> float:
@@ -461,6 +466,8 @@ class Bench:
         self.layouts = sweep(self.collective, steps(args.begin, args.end, args.factor), ranks.world, self.width)
         self.repetition = 0
         self.limit = limit
+        self.iters = {False: int(args.iters), True: int(args.iters)}
+        """Iterations of the size that is measured, out of place and in place."""
 
     def allocate(self, neighbours: int) -> None:
         """Buffers for the largest size; raises `Failure` where `neighbours` ranks of a host have no room for them."""
@@ -494,15 +501,36 @@ class Bench:
         """The collective, once."""
         self.collective.run(self.dist, send, recv, self.ranks)
 
-    def seconds(self, send: Tensor, recv: Tensor) -> float:
+    def everywhere(self, *own: float) -> list[list[float]]:
+        """These numbers of every rank, in rank order."""
+        mine = self.torch.tensor(own, dtype=self.torch.float64, device=self.device)
+        everyone = self.torch.empty(len(own) * self.ranks.world, dtype=self.torch.float64, device=self.device)
+        _all_gather(self.dist, mine, everyone, self.ranks)
+        found: list[list[float]] = everyone.view(-1, len(own)).tolist()
+        return found
+
+    def seconds(self, send: Tensor, recv: Tensor, iters: int) -> float:
         """Mean time of one iteration on this rank."""
         self.dist.barrier()
         self.sync()
         start = time.perf_counter()
-        for _ in range(self.args.iters):
+        for _ in range(iters):
             self.run(send, recv)
         self.sync()
-        return (time.perf_counter() - start) / int(self.args.iters)
+        return (time.perf_counter() - start) / iters
+
+    def affordable(self, send: Tensor, recv: Tensor) -> int:
+        """Iterations that fit into `--limit` by what one takes on the slowest rank: all ranks come to the same number.
+
+        A slow network is to be measured as slow, not to be taken for dead. The first iteration of all may also connect
+        the ranks, so a long one is given a second chance.
+        """
+        iters, limit = int(self.args.iters), float(self.args.limit)
+        for _ in range(2):
+            slowest = max(one for (one,) in self.everywhere(self.seconds(send, recv, 1)))
+            if slowest * iters <= limit:
+                return iters
+        return max(1, int(limit / slowest))
 
     def wrong(self, send: Tensor, recv: Tensor, nbytes: int) -> int:
         """Run once with fresh data and count this rank's wrong elements."""
@@ -529,15 +557,14 @@ class Bench:
         self.watchdog.step(f"{self.args.collective} of {this.nbytes} bytes, {where}, cycle {cycle}")
         # Data that toggle bits, as in nccl-tests; sums added up in place may grow to infinity, which costs no time.
         self.write_input(send, recv)
-        for _ in range(self.args.warmup if cycle == 0 else 0):
-            self.run(send, recv)
-        spent = self.seconds(send, recv)
-        wrong = self.wrong(send, recv, this.nbytes)
-        own = self.torch.tensor([spent * 1e6, wrong], dtype=self.torch.float64, device=self.device)
-        everyone = self.torch.empty(2 * self.ranks.world, dtype=self.torch.float64, device=self.device)
-        _all_gather(self.dist, own, everyone, self.ranks)
-        pairs = everyone.view(-1, 2).tolist()
-        return Cell([time_us for time_us, _ in pairs], [int(count) for _, count in pairs])
+        if cycle == 0:
+            self.iters[in_place] = self.affordable(send, recv)
+            for _ in range(self.args.warmup - 1 if self.iters[in_place] == self.args.iters else 0):
+                self.run(send, recv)
+        iters = self.iters[in_place]
+        spent = self.seconds(send, recv, iters)
+        pairs = self.everywhere(spent * 1e6, self.wrong(send, recv, this.nbytes))
+        return Cell([time_us for time_us, _ in pairs], [int(count) for _, count in pairs], iters)
 
 
 def free_memory() -> int | None:
@@ -611,6 +638,7 @@ def cell_figures(cells: Sequence[Cell], nbytes: int, factor: float) -> dict[str,
         "algbw": round(algbw, 6),
         "busbw": round(algbw * factor, 6),
         "wrong": sum(sum(cell.wrong) for cell in cells),
+        "iters": min(cell.iters for cell in cells),
     }
 
 
@@ -788,11 +816,16 @@ def measure(bench: Bench, printer: Printer) -> list[Row]:
             return rows
         row = Row(this)
         for cycle in range(bench.args.cycles):
-            row.out_of_place.append(bench.cell(this, in_place=False, cycle=cycle))
-            if bench.collective.in_place:
-                row.in_place.append(bench.cell(this, in_place=True, cycle=cycle))
-            printer.heartbeat(f"{this.nbytes} bytes: cycle {cycle + 1} of {bench.args.cycles} done")
+            for in_place, cells in ((False, row.out_of_place), (True, row.in_place)):
+                if bench.collective.in_place or not in_place:
+                    cells.append(bench.cell(this, in_place, cycle))
+                    printer.heartbeat(f"{this.nbytes} bytes: cycle {cycle + 1} of {bench.args.cycles}")
         rows.append(row)
+        fewest = min(cell.iters for cell in (*row.out_of_place, *row.in_place))
+        if fewest < bench.args.iters:
+            printer.line(
+                f"# {this.nbytes} bytes: {fewest} of {bench.args.iters} iterations fit into {bench.args.limit} s"
+            )
         printer.line(table_row(bench, row))
     return rows
 

@@ -102,6 +102,15 @@ class LocalCluster:
                 f"PyTorch is not installed for {sys.executable}, and the local cluster runs its programs with it: "
                 "pip install 'clusterproof[local]'"
             )
+        if (
+            workload.framework == "torch"
+            and workload.backend == "nccl"
+            and _versions().get("torch", "").endswith("+cpu")
+        ):
+            raise ClusterError(
+                f"this machine has GPUs, but the PyTorch of {sys.executable} is built for CPUs only: "
+                "install a build for CUDA, or ask for the option backend: gloo, which certifies no GPU"
+            )
 
     def _launch(self, workload: Workload, stop: Stop, progress: Progress, started: float) -> Run:
         supervisor = Supervisor(workload, stop, progress, self._closed.is_set)

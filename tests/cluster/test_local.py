@@ -127,6 +127,15 @@ def test_without_pytorch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         run("ranks.py")
 
 
+def test_gpus_with_a_pytorch_for_cpus_are_the_users_affair_and_no_fault_of_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "2.13.0+cpu")
+    nccl = replace(workload("ranks.py", nodes=1), backend="nccl")
+    with pytest.raises(ClusterError, match="built for CPUs only"):
+        LocalCluster(find=lambda: (H100,) * 8).run(nccl, Stop(), quiet)
+
+
 def test_a_command_runs_once_a_rank() -> None:
     ended = run(f"{sys.executable} -c 'import os; print(os.environ[\"RANK\"])'")
     assert (ended.state, ended.log) == (RunState.SUCCEEDED, b"0\n")

@@ -111,7 +111,8 @@ def test_bus_bandwidth_follows_performance_md(collective: str, factor: float) ->
 
 def test_bandwidth_is_in_gigabytes_of_1e9_and_time_is_the_mean_over_ranks() -> None:
     cells = [collectives.Cell([900.0, 1100.0], [0, 2]), collectives.Cell([1000.0, 1000.0], [1, 0])]
-    assert collectives.cell_figures(cells, 1_000_000, 1.5) == {"time_us": 1000, "algbw": 1.0, "busbw": 1.5, "wrong": 3}
+    figures = collectives.cell_figures(cells, 1_000_000, 1.5)
+    assert figures == {"time_us": 1000, "algbw": 1.0, "busbw": 1.5, "wrong": 3, "iters": 0}
 
 
 @pytest.mark.parametrize(
@@ -211,6 +212,16 @@ def test_what_is_expected_is_what_the_collective_makes_of_what_is_sent(collectiv
         assert torch.equal(expected(kind, data, who, 2), definition)
 
 
+def alone(network: Stale) -> collectives.Bench:
+    """One rank's bench for one size of all_gather, over another network."""
+    args = collectives.arguments(["--collective=all_gather", "--begin=4000", "--end=4000"])
+    watchdog = SimpleNamespace(step=lambda _what: None)
+    bench = collectives.Bench(args, Ranks(0, 1, 0, "n"), "gloo", Fault(), watchdog)  # type: ignore[arg-type]
+    bench.allocate(1)
+    bench.dist = network
+    return bench
+
+
 class Stale:
     """A network that delivers what it was given the first time, for ever."""
 
@@ -224,6 +235,47 @@ class Stale:
     all_gather_into_tensor = all_gather_single
 
 
+class Slow(Stale):
+    """A network whose operations take `seconds` one after the other (the last for ever), by a clock of its own."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._seconds, self.now, self.done = list(seconds), 0.0, 0
+
+    def all_gather_single(self, recv: torch.Tensor, send: torch.Tensor) -> None:
+        recv.copy_(send)
+        if send.dtype is torch.float64:  # our own talk about the times
+            return
+        self.done += 1
+        self.now += self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
+
+    all_gather_into_tensor = all_gather_single
+
+    def barrier(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("seconds", "iters", "done"),
+    [
+        ([0.1], 20, 5 + 20 + 1),  # warm-up, timed, checked
+        ([32.0], 1, 2 + 1 + 1),  # TCP at 1 GB/s where 16 GiB were to go 20 times
+        ([7.0], 8, 2 + 8 + 1),
+        ([9.0, 0.1], 20, 2 + 4 + 20 + 1),  # the first one connected the ranks
+    ],
+)
+def test_a_slow_network_is_measured_with_fewer_iterations(
+    seconds: list[float], iters: int, done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = alone(Slow(*seconds))
+    network = bench.dist
+    monkeypatch.setattr("time.perf_counter", lambda: network.now)
+    cell = bench.cell(bench.layouts[0], in_place=False, cycle=0)
+    assert (cell.iters, network.done) == (iters, done)
+    assert cell.time_us == pytest.approx(seconds[-1] * 1e6)
+    bench.cell(bench.layouts[0], in_place=False, cycle=1)
+    assert network.done == done + iters + 1
+
+
 class Lost(Stale):
     """A network that delivers nothing."""
 
@@ -235,11 +287,7 @@ class Lost(Stale):
 
 @pytest.mark.parametrize(("network", "first"), [(Stale(), 0), (Lost(), 1000)])
 def test_a_stale_and_a_lost_result_are_seen_in_every_iteration_that_is_checked(network: Stale, first: int) -> None:
-    args = collectives.arguments(["--collective=all_gather", "--begin=4000", "--end=4000"])
-    watchdog = SimpleNamespace(step=lambda _what: None)
-    bench = collectives.Bench(args, Ranks(0, 1, 0, "n"), "gloo", Fault(), watchdog)  # type: ignore[arg-type]
-    bench.allocate(1)
-    bench.dist = network
+    bench = alone(network)
     send, recv = bench.buffers(bench.layouts[0], in_place=False)
     assert bench.wrong(send, recv, 4000) == first
     assert bench.wrong(send, recv, 4000) > 900
