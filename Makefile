@@ -25,8 +25,12 @@ lint: $(VENV)/.dev  ## style, import contract, types
 bench: $(VENV)/.dev  ## speed and cost, as ratios within one run
 	for bench in bench/measure.py bench/collectives.py bench/isolation.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done
 
-report: $(VENV)/.local  ## charts, certificate and (with npm) a single-file Allure report of $(RESULTS)
+report: $(VENV)/.local node_modules  ## charts, certificate and (with npm) a single-file Allure report of $(RESULTS)
 	$(BIN)/python -m reports $(RESULTS)
+
+# Allure's generator; without npm the rest of the report is built all the same.
+node_modules: package.json
+	if command -v npm > /dev/null; then npm install --silent --no-fund --no-audit && touch $@; else mkdir -p $@; fi
 
 deploy-render:  ## the manifests that `kubectl apply -k k8s/deploy` would apply
 	kubectl kustomize k8s/deploy
