@@ -28,10 +28,13 @@ from k8s.watch import View
 
 POLL_S = 0.5
 """A stop and the nodes are looked at this often when no pod changes."""
+SAID_S = 2.0
 CLOCKS_S = 1.0
 """How far the clocks of two nodes may differ."""
 CREATED_S = 5.0
 """A controller creates pods at once; after this long it is asked why it did not."""
+REFUSED = ("FailedCreate", "JobCreationFailed", "CreateFailed")
+"""Reasons of the events with which a controller says that it may not create pods or Jobs."""
 UNREACHED_S = 180.0
 """How long the API server may be away before a run is given up."""
 
@@ -63,6 +66,7 @@ class Execution:
         self._events: list[NodeEvent] = []
         self._asked = 0
         self._said = ""
+        self._said_at = 0.0
 
     def run(self) -> Run:
         """The whole story; whatever happens to the workload is in the `Run`."""
@@ -232,8 +236,11 @@ class Execution:
         return f"{self._course.phase}{', ' + note if note else ''}"
 
     def _say(self, words: str) -> None:
-        if words != self._said:
-            self._said = words
+        """Pass changes on; counts within one phase no more often than anybody can read."""
+        same_phase = words.split(" ")[0] == self._said.split(" ")[0] and "busbw" not in words
+        now = time.monotonic()
+        if words != self._said and (not same_phase or now - self._said_at > SAID_S):
+            self._said, self._said_at = words, now
             self._progress(words)
 
     def _leader(self) -> Pod | None:
@@ -254,8 +261,8 @@ class Execution:
         room = self._room
         events, _ = room.gateway.items(names.core(room.namespace, "events"), [("fieldSelector", "type=Warning")])
         # Whoever makes the pods (the Job, or the Job of a JobSet of a TrainJob) is called after the run.
-        makers = [event for event in events if _about(event, "name").startswith(self._plan.name)]
-        refusals = [str(event.get("message", "")) for event in makers if _about(event, "kind") != "Pod"]
+        mine = [event for event in events if _about(event, "name").startswith(self._plan.name)]
+        refusals = [str(event.get("message", "")) for event in mine if event.get("reason") in REFUSED]
         course.refused = refusals[-1] if refusals else course.refused
         return room.gateway.get(self._kind.path(room.namespace, self._plan.name))
 

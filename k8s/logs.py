@@ -95,12 +95,12 @@ def whole(gateway: Gateway, namespace: str, pod: Pod) -> tuple[bytes, str]:
     path = names.core(namespace, "pods", f"{pod.name}/log")
     query = (("container", CONTAINER), ("limitBytes", LOG_LIMIT))
     digest = pod.digest()
-    data = gateway.call(Request("GET", path, query), patience_s=20, read_s=60)
+    data = gateway.call(Request("GET", path, query), patience_s=10, read_s=60)
     if "sha256" not in digest or hashlib.sha256(data).hexdigest() == digest["sha256"]:
         return data, ""
     # The kubelet may not have written the last lines yet.
     gateway.wait(1)
-    data = gateway.call(Request("GET", path, query), patience_s=20, read_s=60)
+    data = gateway.call(Request("GET", path, query), patience_s=10, read_s=60)
     if hashlib.sha256(data).hexdigest() == digest["sha256"]:
         return data, ""
     return data, f"the log of {pod.name} is not complete: {len(data)} of {digest.get('bytes')} bytes"

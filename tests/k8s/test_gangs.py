@@ -35,7 +35,7 @@ def test_kueue_queues_the_job_and_not_its_pods() -> None:
 
 def test_the_certifications_form_finds_the_scheduler_by_its_name() -> None:
     gang = wanted(None, {"gangScheduler": {"schedulerName": "kai-scheduler", "queue": "q"}})
-    assert gang == Gang("kai", "q")
+    assert gang == Gang("kai", "q", "kai-scheduler")
     assert grouping(gang, "ns", "r", 2).pod_labels == {"kai.scheduler/queue": "q"}
 
 
