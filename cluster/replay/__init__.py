@@ -4,7 +4,7 @@
 judged again with other criteria where no cluster is at hand.
 """
 
-from cluster.replay.cluster import ReplayCluster
+from cluster.replay.cluster import NOT_STORED, ReplayCluster
 from cluster.replay.store import FOLDER, INVENTORY, RawLogs, Session
 
-__all__ = ["FOLDER", "INVENTORY", "RawLogs", "ReplayCluster", "Session"]
+__all__ = ["FOLDER", "INVENTORY", "NOT_STORED", "RawLogs", "ReplayCluster", "Session"]

@@ -59,37 +59,44 @@ class RawLogs:
         self._folder = reports / FOLDER
         self._left = most_bytes
         self._lock = threading.Lock()
+        self._kept: set[str] = set()
         self.trouble = ""
         """Why some runs were not kept; empty where all were."""
 
-    def begin(self, session: Session) -> None:
-        """Make the folder, without an earlier session's runs, and write down the session."""
+    def begin(self, session: Session, *, resumed: bool = False) -> None:
+        """Make the folder, without an earlier session's runs unless it is resumed, and write down the session."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _remove_earlier(self._folder)
+            if not resumed:
+                _remove_earlier(self._folder)
             (self._folder / INVENTORY).write_bytes(json.dumps(plain(session)).encode())
         except OSError as error:
             self.trouble = f"raw logs are not kept: {error}"
 
-    def keep(self, run: Run) -> str:
-        """Write one run; the log's path relative to the reports, or empty where it was not kept."""
+    def path(self, run: Run) -> str:
+        """Where the run's log lies, relative to the reports; empty where it was not kept."""
+        name = run.workload.name
+        return f"{FOLDER}/{name}.log" if name in self._kept else ""
+
+    def keep(self, run: Run) -> None:
+        """Write one run."""
         name = run.workload.name
         log = bounded(run.log)
         text = json.dumps({"schema": RUN_SCHEMA, **plain(run)}, separators=(",", ":"))
         with self._lock:
             if self.trouble:
-                return ""
+                return
             self._left -= len(log) + len(text)
             if self._left < 0:
                 self.trouble = f"raw logs are kept up to {SESSION_BYTES >> 30} GiB: those of later runs are not"
-                return ""
+                return
         try:
             (self._folder / f"{name}.log").write_bytes(log)
             (self._folder / f"{name}.json").write_text(text, encoding="utf-8")
         except OSError as error:
             self.trouble = f"raw logs are not kept: {error}"
-            return ""
-        return f"{FOLDER}/{name}.log"
+        else:
+            self._kept.add(name)
 
 
 def plain(value: Any) -> Any:
