@@ -26,6 +26,10 @@ _GPU = re.compile(r"\bGPU ?(\d+)\b")
 _HOST = re.compile(r"^Host (\d+)$")
 _HEALTH_GPU = re.compile(r"^-> (?:GPU )?(\d+)$")
 _HEALTH_SYSTEM = re.compile(r"^-> (.*\S) system$")
+_REFUSED = re.compile(
+    r"^Error: ((?:[Uu]nable to (?:establish a connection|connect to host engine|complete diagnostic|run)"
+    r"|Diagnostic could not be run|The diagnostic|Host engine).*)$"
+)
 _WRAP: Final = 45
 _VERSIONS: Final = {"DCGM Version": "dcgm", "Driver Version Detected": "driver", "Driver Version": "driver"}
 
@@ -54,7 +58,7 @@ class _Test:
 class DcgmText:
     """Reader of DCGM's tables."""
 
-    marks = ("|", "+-")
+    marks = ("|", "+-", "Error: ")
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -75,7 +79,7 @@ class DcgmText:
         """Take a line."""
         body = line.body
         if not body.startswith(("|", "+-")):
-            return PASS
+            return self._refused(body)
         if section := _SECTION.match(body):
             self._flush()
             self._section = section.group(1)
@@ -91,6 +95,15 @@ class DcgmText:
             self._torn = self._torn or (self._rows > 0 and not line.whole)
             return FACT if self._rows else PASS
         return self._row(row.group(1), row.group(2))
+
+    def _refused(self, body: str) -> int:
+        """What dcgmi prints where it ran no diagnostic at all."""
+        if not (match := _REFUSED.match(body)):
+            return PASS
+        self._kinds.setdefault("text")
+        self._draft.error(LogError(what=match.group(1).strip()))
+        self._draft.cut("the diagnostic did not run")
+        return FACT
 
     def _row(self, left: str, right: str) -> int:
         whole = right.rstrip().endswith("|")
@@ -227,7 +240,7 @@ class DcgmText:
     def finish(self) -> None:
         """Write results into the draft."""
         self._flush()
-        if not self._kinds or not (self._tests or self._draft.details or self._draft.versions):
+        if not self._kinds or not (self._tests or self._draft.details or self._draft.versions or self._draft.errors):
             if self._begun and not self._closed:
                 self._draft.cut("the diagnostic's table is cut behind its header")
             return

@@ -202,6 +202,8 @@ class Measurement:
 
     file: str = ""
     format: str = "unknown"
+    formats: tuple[str, ...] = ()
+    """Everything that was recognised in the log, `format` among it."""
     complete: bool = False
     collective: str | None = None
     ranks: int | None = None
@@ -231,6 +233,7 @@ class Measurement:
         return {
             "file": self.file,
             "format": self.format,
+            "formats": list(self.formats),
             "complete": self.complete,
             "collective": self.collective,
             "ranks": self.ranks,

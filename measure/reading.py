@@ -206,6 +206,7 @@ class _Reading:
         return Measurement(
             file=file,
             format=wanted if wanted in draft.formats else (draft.formats[0] if draft.formats else "unknown"),
+            formats=tuple(dict.fromkeys(draft.formats)),
             complete=bool(draft.formats) and tables_whole and not draft.incomplete,
             collective=draft.collective,
             ranks=draft.ranks,
