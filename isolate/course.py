@@ -28,9 +28,9 @@ def course(s: Search) -> Steps[None]:
         yield from explain(s, s.present(s.group))
     fruitless = 0
     while not s.halted:
+        yield from confirm_quietly(s)
         if s.size_sets and (yield from bracket(s)):
             return
-        yield from confirm_quietly(s)
         failing = yield from certify(s)
         if not failing:
             return
@@ -59,7 +59,7 @@ def hinted(s: Search) -> dict[str, str]:
             hints.setdefault(hint.peer, f"{hint.node} names it: {hint.why}")
     present = set(s.present(s.group))
     hints = {node: why for node, why in hints.items() if node in present}
-    few = max(1, min(len(s.group) // 4, s.many_lanes - 1))
+    few = max(1, min(len(s.group) // 3, s.many_lanes - 1))
     return hints if len(hints) <= few else {}
 
 
@@ -213,5 +213,6 @@ def outliers(s: Search) -> Steps[None]:
         if seen.isdisjoint(nodes):
             seen.update(nodes)
             yield from descend(s, nodes, s.lenses(nodes)[0], alone=False)
+    yield from confirm_quietly(s)
     if s.suspects:
         s.say("Much worse than the common level: " + s.names(s.suspects) + ".")

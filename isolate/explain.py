@@ -88,6 +88,8 @@ def verdict_of(s: Search, sets: list[frozenset[str]], transient: str) -> Verdict
 
 def doubts(s: Search, verdict: Verdict) -> str:
     """Words for an inconclusive end that no limit caused."""
+    if s.unexplained:
+        return f"{len(s.unexplained)} nodes fail together and no cause could be found among them"
     if verdict == "inconclusive" and s.doubtful and not s.sets and not s.unexplained:
         return "; ".join(f"{node}: {why}" for node, why in list(s.doubtful.items())[:4])
     return ""
@@ -137,7 +139,7 @@ def standing(s: Search, node: str, sets: list[frozenset[str]]) -> NodeResult:
     elif node in s.doubtful:
         word, evidence = "inconclusive", (s.doubtful[node],)
     elif passes and not s.systemic:
-        word, evidence = "cleared", (error_rate(passes),)
+        word, evidence = "cleared", (error_rate(passes, s.limits.repeats),)
     elif passes or fails:
         word, evidence = "inconclusive", (f"{passes} passes, {fails} fails",)
     else:
@@ -145,10 +147,13 @@ def standing(s: Search, node: str, sets: list[frozenset[str]]) -> NodeResult:
     return NodeResult(word, evidence, passes, fails)
 
 
-def error_rate(passes: int) -> str:
-    """How likely a fault must show to be seen in that many passing runs: p with (1 - p)^passes = 5 %."""
+def error_rate(passes: int, repeats: int) -> str:
+    """How likely a fault must show to be seen in so many passes: p with (1 - p)^(passes x repeats) = 5 %."""
+    least = 1 - 0.05 ** (1 / (passes * max(1, repeats)))
+    runs = "1 pass" if passes == 1 else f"{passes} passes"
     return (
-        f"{passes} passes: a fault that shows in less than {1 - 0.05 ** (1 / passes):.0%} of runs may be missed (95 %)"
+        f"{runs} of {counted(repeats, 'repeat')}: "
+        f"a fault that shows in less than {least:.0%} of repeats may be missed (95 %)"
     )
 
 

@@ -32,7 +32,7 @@ def mix(s: Search, stuck: Nodes = ()) -> Steps[bool]:
 
 def pair_up(s: Search, nodes: Nodes, lens: Lens) -> Steps[bool]:
     """Pair the members of one NVLink domain anew until some pass together; nothing is concluded if none do."""
-    for groups in rounds(nodes, s.least, s.many_lanes):
+    for groups in rounds(nodes, s.least, s.many_lanes, s.limits.seed):
         answers: list[Answer] = yield Join([_ask(each, lens.variant) for each in groups])
         if any(answer.passed for answer in answers):
             return True
@@ -43,9 +43,9 @@ def _pairings(s: Search, stuck: Nodes) -> Steps[bool]:
     everybody = tuple(node for node in s.group if node not in s.ledger.lost and node not in s.ledger.barred)
     fresh = tuple(node for node in everybody if node not in set(stuck))
     # Those outside the set that is stuck are more likely good; nothing is concluded before nearly everybody was paired.
-    turns = [rounds(fresh, s.least, s.many_lanes)] if s.least <= len(fresh) < len(everybody) else []
+    turns = [rounds(fresh, s.least, s.many_lanes, s.limits.seed)] if s.least <= len(fresh) < len(everybody) else []
     if not turns or len(everybody) <= 8 or 4 * len(fresh) < 3 * len(everybody):
-        turns.append(rounds(everybody, s.least, s.many_lanes))
+        turns.append(rounds(everybody, s.least, s.many_lanes, s.limits.seed))
     ratios: list[float | None] = []
     variant = s.lenses(s.group)[0].variant
     for groups in chain.from_iterable(turns):
@@ -80,7 +80,7 @@ def conclude(s: Search, ratios: list[float | None]) -> None:
     s.say(f"Mixed pairings across domains fail like all others: {s.systemic}.")
 
 
-def rounds(nodes: Nodes, size: int, lanes: int) -> Iterator[list[Nodes]]:
+def rounds(nodes: Nodes, size: int, lanes: int, seed: int = 0) -> Iterator[list[Nodes]]:
     """Disjoint groups of `size` from far apart, a few rounds of them, each round another pairing.
 
     Up to eight nodes every pairing is tried (each pair meets once, by the circle method); of more nodes four
@@ -100,7 +100,8 @@ def rounds(nodes: Nodes, size: int, lanes: int) -> Iterator[list[Nodes]]:
         # Members of a group stand `groups` apart, shifted a little more in each round.
         rows = [nodes[row * groups : (row + 1) * groups] for row in range(size)]
         made = [
-            tuple(row[(index + turn * number) % groups] for number, row in enumerate(rows)) for index in range(groups)
+            tuple(row[(index + (turn + seed) * number) % groups] for number, row in enumerate(rows))
+            for index in range(groups)
         ]
         step = max(1, len(made) // max(lanes, 4))
         yield made[::step][: max(lanes, 4)]

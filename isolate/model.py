@@ -245,6 +245,7 @@ class Findings:
         parts: list[str] = []
         if self.suspects or (self.sets and not self.limit):
             names = [suspect.node for suspect in self.suspects]
+            names = [listed(tuple(names), 32)] if names else []
             names += [f"one of {listed(sorted_names(group))}" for group in self.sets]
             parts.append("suspects: " + ", ".join(names))
         if self.links:
@@ -258,7 +259,7 @@ class Findings:
         if self.transient:
             parts.append(f"not reproduced: {self.transient}")
         if self.limit:
-            rest = f", one of {listed(sorted_names(self.sets[0]))}" if self.sets else ""
+            rest = f"; one of {listed(sorted_names(self.sets[0]))}" if self.sets else ""
             parts.append(f"inconclusive: {self.limit}{rest}")
         if self.lost:
             parts.append(f"lost: {listed(self.lost)}")

@@ -306,6 +306,7 @@ def test_a_rest_that_fails_without_any_part_failing_is_never_called_passed() -> 
     assert findings.links == ()
     assert findings.verdict in ("inconclusive", "scale")
     assert findings.certified_rest is None
+    assert not findings.headline().startswith("suspects")
 
 
 def test_two_links_are_both_found() -> None:
@@ -386,7 +387,7 @@ def test_cleared_nodes_say_which_faults_would_have_been_missed() -> None:
     assert findings is not None
     told = findings.nodes["node-000"]
     assert told.standing == "cleared"
-    assert f"{1 - 0.05 ** (1 / told.passes):.0%}" in told.evidence[0]
+    assert f"{1 - 0.05 ** (1 / (4 * told.passes)):.0%}" in told.evidence[0]
 
 
 # Limits
