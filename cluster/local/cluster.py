@@ -12,8 +12,10 @@ import importlib.util
 import os
 import platform
 import shlex
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -115,11 +117,13 @@ class LocalCluster:
     def _launch(self, workload: Workload, stop: Stop, progress: Progress, started: float) -> Run:
         supervisor = Supervisor(workload, stop, progress, self._closed.is_set)
         port = self._ports.take()
+        scratch = tempfile.mkdtemp(prefix="clusterproof-")
         try:
             command = _command(workload, self._programs)
             progress(f"starting {workload.world_size} ranks")
             for rank in range(workload.world_size):
-                supervisor.add(Rank(rank, workload.node_of(rank), command, rank_env(workload, rank, port)))
+                env = rank_env(workload, rank, port) | {"TMPDIR": scratch}
+                supervisor.add(Rank(rank, workload.node_of(rank), command, env))
             state, message = supervisor.watch()
         except OSError as error:
             supervisor.end()
@@ -129,6 +133,7 @@ class LocalCluster:
             raise
         finally:
             self._ports.give(port)
+            shutil.rmtree(scratch, ignore_errors=True)
         return Run(
             workload=workload,
             state=state,

@@ -40,7 +40,7 @@ class LocalLab:
             ranks_per_node=2,
             backend="gloo",
             env={"CONTRACT": MARK, **broken},
-            stall_limit_s=1.0,
+            stall_limit_s=1.0 if fault == "hang" else 60.0,
         )
 
     def processes(self) -> list[str]:

@@ -203,6 +203,13 @@ time.sleep(60)
     assert not LocalLab().processes()
 
 
+def test_temporary_files_of_killed_ranks_are_removed(tmp_path: Path) -> None:
+    text = "import tempfile\nprint(tempfile.mkdtemp(), flush=True)\nos.kill(os.getpid(), 9)"
+    folder = Path(run(program(tmp_path, text), tmp_path).log.decode().strip())
+    assert folder.parent.name.startswith("clusterproof-")
+    assert not folder.parent.exists()
+
+
 def test_a_child_that_outlives_its_rank_does_not_hold_the_run(tmp_path: Path) -> None:
     text = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\nprint('done', flush=True)"
     ended = run(program(tmp_path, text), tmp_path)

@@ -143,7 +143,7 @@ def test_a_killed_rank_fails_the_run_in_its_own_name() -> None:
 
 
 def test_a_rank_that_hangs_is_found_by_the_step_it_is_in() -> None:
-    ended = run("all_gather", "hang:rank=1,after=1K", stall_limit_s=1.5)
+    ended = run("all_gather", "hang:rank=1,after=1K", stall_limit_s=3.0)
     assert ended.state is RunState.STALLED
     assert "rank 1 on local-1 behind the others" in ended.message
     assert not [exit_ for exit_ in ended.exits if exit_.code]
