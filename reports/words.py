@@ -135,9 +135,9 @@ def advice_lines(advice: Sequence[Advice]) -> Iterator[str]:
     """Likely causes in order, each with what to run and what its output would show."""
     for place, each in enumerate(advice, start=1):
         yield one_line(f"{place}. {each.cause}")
-        yield one_line(f"   next: {each.command}")
+        yield f"   next: {one_line(each.command)}"
         if each.sign:
-            yield one_line(f"   then: {each.sign}")
+            yield f"   then: {one_line(each.sign)}"
 
 
 def evidence_lines(evidence: Evidence) -> Iterator[str]:
