@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -234,7 +235,8 @@ slow = workload("ranks.py", env={{"CLUSTERPROOF_FAULT": "slow:", "CONTRACT": {MA
 LocalCluster(gpus="none", programs=Path({str(HERE)!r})).run(slow, Stop(), lambda line: print(line, flush=True))
 """
     root = HERE.parent.parent
-    with subprocess.Popen([sys.executable, "-c", text], cwd=root, stdout=subprocess.PIPE, text=True) as runner:
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", text], cwd=root, env=env, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout
         while not runner.stdout.readline().startswith("running"):
             assert runner.poll() is None
