@@ -29,6 +29,7 @@ def _lines(case: CaseRecord) -> Iterator[str]:
     yield from _isolation(case)
     yield from _section("criteria", (f"{_sign(check.ok)} {words.criterion_line(check)}" for check in case.criteria))
     yield from _section("likely causes", words.advice_lines(case.advice))
+    yield from _section("counters", words.counter_lines(case.counters))
     yield from _section("node events", (f"{event.node}: {event.message}" for event in case.events))
     shown = case.evidence[:MOST_RANKS]
     yield from _section("ranks", (line for evidence in shown for line in words.evidence_lines(evidence)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cluster import Node
 from criteria import METRICS
@@ -44,6 +45,8 @@ class _State:
     verdict: NodeVerdict = "untested"
     reasons: list[str] = field(default_factory=list)
     spans: dict[str, Span] = field(default_factory=dict)
+    devices: dict[str, Any] = field(default_factory=dict)
+    """What each device of the node is called for good, as the node itself said."""
 
 
 class NodeLedger:
@@ -56,6 +59,10 @@ class NodeLedger:
 
     def add(self, case: CaseRecord) -> None:
         """Take in one finished case."""
+        for name, devices in case.identities.items():
+            if (state := self._states.get(name)) is not None and devices != state.devices:
+                state.devices.update(devices)
+                self._records.pop(name, None)
         for name, verdict, reason in findings(case):
             self._find(name, verdict, reason)
         for name, key, value, unit in figures(case):
@@ -174,5 +181,5 @@ def _record(node: Node, state: _State) -> NodeRecord:
         product=node.product,
         accelerators=node.accelerators,
         metrics=dict(state.spans),
-        identity=dict(node.identity),
+        identity={**node.identity, **({"devices": state.devices} if state.devices else {})},
     )

@@ -410,6 +410,9 @@ class CaseRecord(Part):
     transport: Free = {}
     tiers_loaded: list[Text] = []
     counters: dict[Text, Free] = {}
+    """By node: counters that moved, throttled clocks, and what differs from most other nodes of the run."""
+    identities: dict[Text, Free] = {}
+    """By node, on its way to `nodes[].identity`: empty in report.json."""
     platform_rules: list[Text] = []
     evidence: list[Evidence] = []
     events: list[Event] = []

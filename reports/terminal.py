@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -109,6 +110,21 @@ def _findings(record: Record) -> Iterator[tuple[str, str]]:
             where = f" in {case.entry}" if len(isolated) > 1 else ""
             yield "certified", words.certified_line(found) + where
     yield from ((case.id, one_line(case.message)) for case in record.cases if case.failing and case.id not in explained)
+    yield from _noticed(record)
+
+
+def _noticed(record: Record) -> Iterator[tuple[str, str]]:
+    """What nodes said of themselves that asks for a look even where everything passed; each node once."""
+    worth: dict[str, dict[str, Any]] = {}
+    for case in record.cases:
+        for node, said in case.counters.items():
+            damage = [each for each in said.get("moved", ()) if each.get("kind") == "error"]
+            telling = {key: value for key, value in {**said, "moved": damage}.items() if value}
+            if telling:
+                worth.setdefault(node, telling)
+    for node, said in worth.items():
+        (line,) = words.counter_lines({node: said})
+        yield node, line.removeprefix(f"{node}: ")
 
 
 def _advice(record: Record) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,8 @@ Each function takes a part of the record and gives plain lines; how they look is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from reports.record import Advice, CaseRecord, Criterion, Evidence, IsolationRecord, ProbeRecord, SuspectRecord
 from reports.text import duration, fold, number, one_line, plural
@@ -138,6 +139,18 @@ def advice_lines(advice: Sequence[Advice]) -> Iterator[str]:
         yield f"   next: {one_line(each.command)}"
         if each.sign:
             yield f"   then: {one_line(each.sign)}"
+
+
+def counter_lines(counters: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What each node said of itself: damage first, then the rest."""
+    for node, said in counters.items():
+        parts = [
+            f"{each.get('device')} {each.get('counter')} +{each.get('delta')} ({each.get('kind')})"
+            for each in said.get("moved", ())
+        ]
+        parts += [f"{gpu} throttled: {', '.join(map(str, why))}" for gpu, why in said.get("throttled", {}).items()]
+        parts += said.get("differs", ())
+        yield one_line(f"{node}: {'; '.join(map(str, parts))}", 300)
 
 
 def evidence_lines(evidence: Evidence) -> Iterator[str]:

@@ -87,8 +87,8 @@ class Writer:
     def case(self, case: CaseRecord) -> None:
         """Add a finished case."""
         with self._lock:
-            self._cases.append(case)
             self._take(case)
+            self._cases.append(case.model_copy(update={"identities": {}}) if case.identities else case)
             self._soon()
 
     def update(self, **parts: Any) -> None:
