@@ -28,6 +28,7 @@ _ROW = re.compile(
 _TOKEN = re.compile(r"\S+")
 _TIME = frozenset({"time", "cputime"})
 _STATISTIC = {"i_min": "i_min_us", "i_max": "i_max_us", "i_p99": "i_p99_us", "i_cv%": "i_cv_percent"}
+_COLUMNS = _TIME | {"algbw", "busbw", "wrong", "error"} | _STATISTIC.keys()
 _ERROR = re.compile(r"N/A|nan|inf|\d+(?:\.\d+)?e[-+]\d{2,3}", re.IGNORECASE)
 _CELLS: Final = 4
 """Cells of one half without statistics: time, algbw, busbw, #wrong (or error)."""
@@ -41,7 +42,18 @@ class Header:
 
     lead: tuple[str, ...]
     halves: tuple[tuple[str, ...], ...]
+    end: int
+    """How far behind `type` its last column ends: nccl-tests aligns rows and header to the right."""
     timestamp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row, how far behind its type it ends, and whether something else stands behind it in the same line."""
+
+    row: Row
+    end: int
+    glued: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +78,16 @@ def header(body: str) -> Header | None:
             timestamp = True
         else:
             halves[-1].append(word)
-    whole = halves and all({"algbw", "busbw"} <= set(half) and len(half) == len(halves[0]) for half in halves)
-    return Header(tuple(words[3:first]), tuple(map(tuple, halves)), timestamp) if whole else None
+    known = all(column in _COLUMNS for half in halves for column in half)
+    whole = halves and known and all({"algbw", "busbw"} <= set(half) and len(half) == len(halves[0]) for half in halves)
+    if not whole:
+        return None
+    end = len(body.rstrip()) - body.index("type") - len("type")
+    return Header(tuple(words[3:first]), tuple(map(tuple, halves)), end, timestamp)
 
 
-def row(body: str, columns: Header | None) -> tuple[Row, int] | Torn | None:
-    """The row of a line with the position of its last character; `Torn` where it is broken, None where it is none."""
+def row(body: str, columns: Header | None) -> Found | Torn | None:
+    """The row of a line; `Torn` where it is broken, None where it is none."""
     match = _ROW.search(body)
     if not match:
         return None
@@ -101,7 +117,8 @@ def row(body: str, columns: Header | None) -> tuple[Row, int] | Torn | None:
         out_of_place=done[0],
         in_place=done[1] if len(done) > 1 else None,
     )
-    return made, match.start(4) + taken[-1][2]
+    end = taken[-1][2]
+    return Found(made, end, glued=bool(match.group(4)[end:].strip()) and not (columns and columns.timestamp))
 
 
 _Token = tuple[str, int, int]
@@ -128,16 +145,17 @@ def _looks_rooted(texts: list[str]) -> bool:
 
 
 def _guess_halves(texts: list[str]) -> tuple[tuple[str, ...], ...] | None:
-    """The shape of a row without header: one or two halves of four cells; the last is an error where it says `e`."""
+    """The shape of a row without header: two halves of four cells; the last is an error where it says `e`."""
     count = 0
     for text in texts:
         if not is_number(re.split(r"(?<=\d)(?=[A-Za-z\[(#])(?![eE][-+]?\d)", text)[0]):
             break
         count += 1
-    if count not in (_CELLS, 2 * _CELLS):
+    if count != 2 * _CELLS:
+        # One half alone may be what a tear left of two.
         return None
     last = "error" if "e" in texts[_CELLS - 1] or "." in texts[_CELLS - 1] else "wrong"
-    return (("time", "algbw", "busbw", last),) * (count // _CELLS)
+    return (("time", "algbw", "busbw", last),) * 2
 
 
 def _unglue(cells: list[_Token], wanted: int, columns: Header | None) -> list[_Token]:
@@ -198,6 +216,8 @@ def _disagrees(size: int, count: int, kind: str, cells: list[Cell | None] | None
     for cell in cells:
         if cell is None:
             continue
+        if cell.wrong is not None and cell.wrong < 0:
+            return "its count of wrong elements is negative"
         if cell.error_raw is not None and not _ERROR.fullmatch(cell.error_raw):
             return "its error is cut"
         if cell.time_us and cell.algbw and cell.algbw >= 1:

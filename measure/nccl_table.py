@@ -35,6 +35,7 @@ _FAILURE = re.compile(r"(?:([\w.-]+): )?Test (NCCL|CUDA) failure ([\w./]+:\d+) '
 _HEADER = re.compile(r"(?:#|^)\s*size\s+count\s+type\b.*algbw")
 _LAST_ERROR = re.compile(r"^# error: (.*\S)")
 _ROW_HINT = re.compile(r"\d\s+\d+\s+(?:float|half|int|uint|double|bfloat|f8|fp8|char)")
+_PIECE = re.compile(r"(?:^|\s)\d+\.\d\d?\s+\d+\.\d\d?\s+(?:\d+|N/A|\de[-+]\d\d)(?:\s|$)")
 _ELISION = re.compile(r"\s*\[?(?:\.\.\.|…)\]?\s*")
 
 
@@ -46,7 +47,8 @@ class _Open:
     seen_header: bool = False
     plan: Plan | None = None
     rows: list[Row] = field(default_factory=list)
-    ends: int = 0
+    ends: list[int] = field(default_factory=list)
+    """How far behind its type each row ends: the columns have fixed widths."""
     bounds: tuple[int, str | None] | None = None
     average: float | None = None
     average_seen: bool = False
@@ -104,6 +106,8 @@ class NcclTables:
         body = line.body
         if _ROW_HINT.search(body):
             return PASS if self._draft.foreign else self._row(line)
+        if self._open and _PIECE.search(body):
+            return self._piece()
         for mark, pattern, take in self._marks:
             if mark in body and (match := pattern.search(body)):
                 take(line, match)
@@ -127,20 +131,34 @@ class NcclTables:
         table = self._table(line.source)
         found = row(line.body, table.columns)
         if found is None:
-            return PASS
+            if table.seen_header:
+                table.torn.append("a row is torn: its size is glued to something else")
+            return FACT if table.seen_header else PASS
         self._seen = True
         if isinstance(found, Torn):
             table.torn.append(f"a row is torn: {found.why}")
             return FACT
-        made, end = found
-        if not line.whole and end < (table.ends or len(line.body) + 1):
+        places = {*table.ends[-1:], *([table.columns.end] if table.columns else [])}
+        if not line.whole and found.end < max(places, default=found.end + 1):
             table.torn.append("the last row has no end")
+            return FACT
+        # What stands behind a row may have taken its last field away: it must end where the other rows end.
+        if found.glued and found.end not in places:
+            table.torn.append("a row is torn: something else stands in its last field")
             return FACT
         if table.average_seen or (table.bounds and table.columns is None):
             table = self._next(line.source)
-        table.rows.append(made)
-        table.ends = end
+        table.rows.append(found.row)
+        table.ends.append(found.end)
         return FACT
+
+    def _piece(self) -> int:
+        """The end of a row whose beginning another writer tore off: whose it was, nobody can say."""
+        for table in self._open.values():
+            if table.seen_header and not table.average_seen:
+                table.torn.append("a row is torn: its beginning is missing")
+                return FACT
+        return PASS
 
     def _next(self, source: str) -> _Open:
         """Close a writer's table and open its next one."""
@@ -246,6 +264,7 @@ class NcclTables:
 
     def _close(self, table: _Open) -> Table:
         command = next(iter(self._commands)) if len(self._commands) == 1 else None
+        _drop_short_rows(table)
         for why in _missing(table):
             self._draft.cut(why)
         if table.average_seen and table.flag == "FAILED":
@@ -283,6 +302,21 @@ class NcclTables:
             draft.details["gpu"] = next(iter(self._gpus)) if len(self._gpus) == 1 else list(self._gpus)
         if not kept:
             draft.cut("no table: the run ended before its first row")
+
+
+def _drop_short_rows(table: _Open) -> None:
+    """Rows that end before their columns do, where the table has fixed columns: another writer broke them off."""
+    if not table.ends or (table.columns and table.columns.timestamp):
+        return
+    end = table.columns.end if table.columns else max(table.ends, key=table.ends.count)
+    # One row under its header's last column shows that they are aligned; among themselves most rows must agree.
+    if table.ends.count(end) <= (0 if table.columns else len(table.ends) // 2):
+        return
+    whole = [row for row, at in zip(table.rows, table.ends, strict=True) if at >= end]
+    if len(whole) < len(table.rows):
+        table.torn.append("a row is torn: it ends before its last column")
+        table.rows = whole
+        table.ends = [at for at in table.ends if at >= end]
 
 
 def _missing(table: _Open) -> list[str]:
