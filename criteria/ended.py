@@ -67,6 +67,10 @@ def exits(conditions: Conditions) -> Check:
     )
 
 
+BEHIND = "behind the others"
+"""What a cluster writes into the exit of the rank that all the others were waiting for."""
+
+
 def failing(ended: Ended) -> list[Exit]:
     """Ranks that exited non-zero, the first one first."""
     bad = [each for each in ended.exits if each.code not in {0, None}]
@@ -107,6 +111,10 @@ def _event_hints(ended: Ended) -> Iterator[Hint]:
 def _exit_hints(ended: Ended) -> Iterator[Hint]:
     if ended.state == "failed" and (bad := failing(ended)):
         yield Hint(bad[0].node, f"rank {bad[0].rank} failed first (code {bad[0].code})")
+    if ended.state == "stalled":
+        for each in ended.exits:
+            if BEHIND in each.reason:
+                yield Hint(each.node, f"rank {each.rank} was behind the others when the run stalled")
 
 
 def _log_hints(measurement: Measurement | None, conditions: Conditions) -> Iterator[Hint]:

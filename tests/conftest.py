@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 HOUSE = Path(__file__).resolve().parent.parent
+
+
+# The same examples every time, so that a red run means a change; CLUSTERPROOF_FUZZ=1 looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("fuzz", deadline=None, max_examples=2000)
+settings.load_profile("fuzz" if os.environ.get("CLUSTERPROOF_FUZZ") else "steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from criteria import METRICS, CriteriaError, Peers, metrics
+from criteria import METRICS, Conditions, CriteriaError, Ended, Exit, Peers, metrics
+from criteria.ended import hints
 from criteria.expressions import Expression
 from criteria.metrics import metric
 from criteria.peers import among_ranks
@@ -241,3 +242,12 @@ def test_a_slow_gpu_of_a_single_node_stage_is_named_by_its_node_and_number() -> 
 def test_ranks_of_a_collective_name_nobody() -> None:
     ranks = tuple({"rank": n, "node": f"node-{n // 8}", "latencyUs": 10.0 + 90.0 * (n == 3)} for n in range(32))
     assert judge(measured(per_rank=ranks)).hints == ()
+
+
+def test_the_rank_that_the_others_waited_for_is_a_hint_when_a_run_stalls() -> None:
+    exits = (
+        Exit(0, "n0", None, "ended by clusterproof"),
+        Exit(1, "n1", None, "ended by clusterproof, behind the others"),
+    )
+    stalled = hints(None, Conditions("e", "all_reduce", "fabric", 2, 1, 2, "gloo", ended=Ended("stalled", exits=exits)))
+    assert [hint.node for hint in stalled] == ["n1"]
