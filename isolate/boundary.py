@@ -8,7 +8,7 @@ leaves fail is itself the suspect; with only two leaves it stays a link between 
 from __future__ import annotations
 
 from isolate.model import Domain, Link
-from isolate.schedule import Answer, Ask, Join, Steps, Wish
+from isolate.requests import Answer, Ask, Join, Steps, Wish
 from isolate.search import Lens, Search
 from isolate.topology import Around
 

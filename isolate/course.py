@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from isolate.pin import pin, pin_all
-from isolate.schedule import Answer, Ask, Join, Steps, Wish
+from isolate.requests import Answer, Ask, Join, Steps, Wish
 from isolate.search import PLAIN, Accused, Lens, Search, Unreproduced
 from isolate.size import bracket
 from isolate.split import descend, explain

@@ -50,7 +50,7 @@ def findings(s: Search) -> Findings:
         systemic=s.systemic,
         transient=transient,
         certified_rest=certified,
-        nodes={node: standing(s, node, sets) for node in s.group},
+        nodes={node: standing(s, node, sets) for node in dict.fromkeys((*s.group, *s.suspects))},
         sets=tuple(sets),
         lost=tuple(node for node in s.group if node in s.ledger.lost),
         limit=s.limit or doubts(s, verdict),

@@ -12,7 +12,7 @@ from itertools import chain
 from statistics import median
 
 from isolate.model import Variant
-from isolate.schedule import Answer, Ask, Gate, Join, Steps, Wish
+from isolate.requests import Answer, Ask, Gate, Join, Steps, Wish
 from isolate.search import Lens, Search, alike
 
 Nodes = tuple[str, ...]

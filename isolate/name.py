@@ -8,7 +8,7 @@ switch port, and the text says so.
 from __future__ import annotations
 
 from isolate.model import Variant
-from isolate.schedule import Answer, Ask, Kind, Steps, Wish
+from isolate.requests import Answer, Ask, Kind, Steps, Wish
 from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Accused, Search
 from isolate.topology import NODE
 

@@ -7,14 +7,13 @@ failing now and then, whoever the partner is, is an intermittent fault.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from isolate.boundary import name_link, path_fault
 from isolate.mixed import mix, pair_up
 from isolate.name import name_part
-from isolate.schedule import Answer, Ask, Join, Kind, Steps, Wait, Wish
+from isolate.requests import Answer, Ask, Join, Kind, Steps, Wait, Wish
 from isolate.search import SCALE_UP, Accused, Lens, Search
 
 Nodes = tuple[str, ...]
@@ -296,11 +295,11 @@ def question_partner(s: Search, tries: Tries, lens: Lens) -> Steps[Pinned]:
     """The node failed once and passes with others: was it the partner, or the way between the two?"""
     failed = tries.fails[0]
     partners = s.present(failed.partners)
-    answers: list[Sequence[Answer]] = yield Join([_ask_partner(node, tries, lens) for node in partners])
-    for node, (answer,) in zip(partners, answers, strict=True):
+    answers: list[Answer] = yield Join([_ask_partner(node, tries, lens) for node in partners])
+    for node, answer in zip(partners, answers, strict=True):
         if answer.failed:
             s.ledger.barred.add(node)
-            other: Pinned = yield from pin_partner(s, node, lens)
+            other: Pinned = yield from pin(s, node, lens)
             if other == "suspect":
                 return "explained"
             s.ledger.barred.discard(node)
@@ -316,13 +315,7 @@ def question_partner(s: Search, tries: Tries, lens: Lens) -> Steps[Pinned]:
     return "explained" if named else "cleared"
 
 
-def pin_partner(s: Search, node: str, lens: Lens) -> Steps[Pinned]:
-    """Pin a partner that came under suspicion; what it failed with before counts anew."""
-    verdict: Pinned = yield from pin(s, node, lens)
-    return verdict
-
-
-def _ask_partner(node: str, tries: Tries, lens: Lens) -> Steps[Sequence[Answer]]:
+def _ask_partner(node: str, tries: Tries, lens: Lens) -> Steps[Answer]:
     wish = Wish(lens.first, lens.layers, avoid=frozenset((tries.node, *tries.partners)))
     answer: Answer = yield Ask((node,), "confirm", wish, lens.variant)
-    return [answer]
+    return answer

@@ -1,112 +1,20 @@
 """Runs the steps of isolation as cooperating tasks and turns what they ask for into probes.
 
-A step is a generator: it yields `Ask` (one probe, with a wish for partners), `Join` (other steps side by side) or
-`Turn` (wait until the results at hand are all known) and is resumed with the answer. So each step reads as the
-sequence it is while many run at once, and nothing waits for a round to end: an ask starts as soon as its nodes and a
-lane are free, and a hanging probe holds its own nodes only. Everything is deterministic: asks are placed in the order
-they were made, partners in topology order.
+Nothing waits for a round to end: an ask starts as soon as its nodes and a lane are free, and a hanging probe holds its
+own nodes only. Everything is deterministic: asks are placed in the order they were made, partners in topology order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from isolate.ledger import Ledger
-from isolate.model import Layer, Limits, Probe, Result, Variant
+from isolate.model import Limits, Probe, Result
+from isolate.partners import Partners
+from isolate.requests import Answer, Ask, Gate, Turn, Wait
 from isolate.topology import Map
-
-Kind = Literal["none", "any", "near", "far", "mate", "domain", "outside"]
-T = TypeVar("T")
-
-
-AS_IT_IS = Variant()
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Which partners an ask wants: known-good nodes, free now, in the right place."""
-
-    kind: Kind = "none"
-    """`near`: same leaf; `far`: another leaf; `any`: near, else far; `mate`: same leaf, proven or not; `domain`: same
-    NVLink domain; `outside`: other NVLink domains, one of each. Where no good node of the kind exists at all, `near`,
-    `far` and `any` take whoever is good."""
-    layers: frozenset[Layer] = frozenset()
-    """What a partner must have been cleared of."""
-    avoid: frozenset[str] = frozenset()
-    avoid_leaves: frozenset[str] = frozenset()
-    least: int = 1
-    """At least this many partners, more where the group would be too small."""
-    optional: bool = False
-    """Run without partners where nobody is good."""
-    beyond: bool = False
-    """Only partners before or after all of the core in rank order: a ring keeps the core's ends neighbours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One probe that a step wants."""
-
-    core: tuple[str, ...]
-    purpose: str
-    wish: Wish = Wish()
-    variant: Variant = AS_IT_IS
-    quiet: bool = False
-    alone: bool = False
-    """One node by itself, below the minimum group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of an ask: a judged outcome, `unknown` (the probe told nothing) or `nobody` (no partner exists)."""
-
-    outcome: Literal["passed", "failed", "unclear", "unknown", "nobody"]
-    core: tuple[str, ...]
-    partners: tuple[str, ...] = ()
-    probe: Probe | None = None
-    result: Result | None = None
-    quiet: bool = False
-
-    @property
-    def passed(self) -> bool:
-        """It passed."""
-        return self.outcome == "passed"
-
-    @property
-    def failed(self) -> bool:
-        """It failed for sure."""
-        return self.outcome == "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """Steps to run side by side; answered with the list of what they return."""
-
-    steps: Sequence[Generator[Any, Any, Any]]
-
-
-class Gate:
-    """Something that several steps need and one of them is doing."""
-
-    def __init__(self) -> None:
-        self.waiting: list[_Task] = []
-        self.opened = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Wait until the gate is opened (`Scheduler.open`)."""
-
-    gate: Gate
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Wait until `ready` is called next: the results that came together are all known then."""
-
-
-Steps = Generator[Ask | Join | Turn | Wait, Any, T]
 
 
 class _Task:
@@ -151,6 +59,7 @@ class Scheduler:
     def __init__(self, mapped: Map, ledger: Ledger, limits: Limits, least: int) -> None:
         self._map = mapped
         self._ledger = ledger
+        self._partners = Partners(mapped, ledger)
         self._limits = limits
         self._least = least
         self._queue: list[_Waiting] = []
@@ -277,7 +186,7 @@ class Scheduler:
         if not core or not busy.isdisjoint(core):
             return None
         need = 0 if ask.alone else max(ask.wish.least if ask.wish.kind != "none" else 0, self._least - len(core))
-        partners = self._partners(core, ask.wish, need, busy) if need > 0 else ()
+        partners = self._partners.choose(core, ask.wish, need, busy) if need > 0 else ()
         if partners is None:
             if not (ask.wish.optional and len(core) >= self._least):
                 return None
@@ -309,78 +218,6 @@ class Scheduler:
             or (quiet and about & flight.leaves)
             or (flight.probe.quiet and flight.about_leaves & leaves)
         )
-
-    # Partners
-
-    def _partners(self, core: tuple[str, ...], wish: Wish, need: int, busy: set[str]) -> tuple[str, ...] | None:
-        """Partners free now, or None: wait (or give up, when nothing else moves)."""
-        kinds = [wish.kind]
-        if wish.kind == "none":
-            kinds = ["any"]
-        if kinds[0] in ("near", "far", "any"):
-            kinds = [*kinds, "any"]
-        for kind in kinds:
-            free: list[str] = []
-            exists = 0
-            for node in self._candidates(core, kind, wish):
-                exists += 1
-                if node not in busy:
-                    free.append(node)
-                    if len(free) == need:
-                        return tuple(free)
-            if exists >= need:
-                return None
-        return None
-
-    def _candidates(self, core: tuple[str, ...], kind: Kind, wish: Wish) -> Iterable[str]:
-        mine = set(core)
-        rank = self._map.rank
-        low, high = min(rank[node] for node in core), max(rank[node] for node in core)
-        for node in self._by_kind(core, kind, wish):
-            if node in mine or node in wish.avoid or (wish.beyond and low < rank[node] < high):
-                continue
-            if kind == "mate":
-                if node not in self._ledger.lost and node not in self._ledger.barred:
-                    yield node
-            elif self._ledger.good(node, wish.layers):
-                yield node
-
-    def _by_kind(self, core: tuple[str, ...], kind: Kind, wish: Wish) -> Iterable[str]:
-        first = core[0]
-        leaf = self._map.leaf[first]
-        if kind == "mate":
-            yield from self._map.leaves[leaf]
-        elif kind == "domain":
-            yield from self._ledger.good_in_domain(self._map.nvlink[first])
-        elif kind == "near":
-            yield from self._ledger.good_in_leaf(leaf)
-        elif kind == "outside":
-            yield from self._outside(first)
-        else:
-            if kind == "any":
-                yield from self._ledger.good_in_leaf(leaf)
-            late: list[str] = []
-            for other in self._far_leaves(leaf):
-                if other in wish.avoid_leaves:
-                    late.append(other)
-                else:
-                    yield from self._ledger.good_in_leaf(other)
-            if kind == "any":
-                for other in late:
-                    yield from self._ledger.good_in_leaf(other)
-
-    def _far_leaves(self, leaf: str) -> list[str]:
-        """Other leaves, beginning after the node's own, so that pins of different leaves take different partners."""
-        leaves = [each for each in self._ledger.good_leaves() if each != leaf]
-        start = hash_free(leaf) % len(leaves) if leaves else 0
-        return leaves[start:] + leaves[:start]
-
-    def _outside(self, node: str) -> Iterable[str]:
-        seen = {self._map.nvlink[node]}
-        for leaf in (*self._far_leaves(self._map.leaf[node]), self._map.leaf[node]):
-            for other in self._ledger.good_in_leaf(leaf):
-                if self._map.nvlink[other] not in seen:
-                    yield other
 
     # Results
 
@@ -442,11 +279,3 @@ def weigh(outcomes: Sequence[str]) -> Literal["passed", "failed", "unclear"] | N
     if len(outcomes) < 3:
         return None
     return "passed" if outcomes[1:] == ["passed", "passed"] else "unclear"
-
-
-def hash_free(text: str) -> int:
-    """A small number from a text that is the same in every process."""
-    number = 0
-    for character in text:
-        number = (number * 31 + ord(character)) % 1_000_003
-    return number

@@ -14,7 +14,8 @@ from typing import Literal
 from isolate.evidence import Evidence
 from isolate.ledger import Ledger
 from isolate.model import Case, Domain, Layer, Limits, Link, Result, ScaleFinding, Variant, listed
-from isolate.schedule import Gate, Kind, Scheduler
+from isolate.requests import Gate, Kind
+from isolate.schedule import Scheduler
 from isolate.topology import Map
 
 

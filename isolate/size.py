@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isolate.model import ScaleFinding
-from isolate.schedule import Answer, Ask, Steps, Wish
+from isolate.requests import Answer, Ask, Steps, Wish
 from isolate.search import Search
 
 Nodes = tuple[str, ...]

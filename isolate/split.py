@@ -13,7 +13,7 @@ from typing import Literal
 
 from isolate.mixed import mix
 from isolate.pin import Verdict, pin_all
-from isolate.schedule import Answer, Ask, Join, Steps, Turn, Wait, Wish
+from isolate.requests import Answer, Ask, Join, Steps, Turn, Wait, Wish
 from isolate.search import FABRIC, OUTSIDE, SCALE_UP, Lens, Search, Unreproduced
 from isolate.unions import union
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from isolate.boundary import name_boundary, name_link
 from isolate.pin import pin_all
-from isolate.schedule import Answer, Ask, Join, Steps, Wish
+from isolate.requests import Answer, Ask, Join, Steps, Wish
 from isolate.search import OUTSIDE, SCALE_UP, Lens, Search
 
 Nodes = tuple[str, ...]

@@ -11,7 +11,8 @@ from bench.isolation_drive import isolate
 from bench.isolation_oracle import Fault, World, cluster
 from isolate import Case, Evidence, Findings, Isolation, Limits, Place, Probe, Result, Topology
 from isolate.ledger import Ledger
-from isolate.schedule import Ask, Join, Scheduler, Steps, weigh
+from isolate.requests import Ask, Join, Steps
+from isolate.schedule import Scheduler, weigh
 from isolate.topology import Map
 from tests.isolate.harness import search
 
