@@ -131,7 +131,8 @@ def _advice(record: Record) -> Iterator[tuple[str, str]]:
     """The likeliest cause of each kind of failure, with what to run."""
     likeliest = {case.advice[0].cause: case.advice[0] for case in record.cases if case.failing and case.advice}
     for each in list(likeliest.values())[:MOST_ADVICE]:
-        yield each.metric, f"{each.cause}; next: {each.command}"
+        yield each.metric, each.cause
+        yield "  next", each.command
 
 
 def _untested(record: Record) -> Iterator[tuple[str, str]]:
