@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,4 +60,8 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
+        # Whoever read our output has left; Python's own flush at the end must not complain about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(3)
+    except KeyboardInterrupt:
+        sys.exit(130)

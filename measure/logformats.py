@@ -92,6 +92,8 @@ def _shipped() -> tuple[LogFormat, ...]:
 def _files(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
+    if not folder.is_dir():
+        raise LogFormatError(f"{folder}: expected a directory with YAML files, found nothing of that name")
     return sorted({*folder.glob("*.y*ml"), *folder.glob("logformats/*.y*ml")})
 
 

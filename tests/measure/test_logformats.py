@@ -53,6 +53,11 @@ def test_a_users_format_takes_the_place_of_one_of_the_same_name(tmp_path: Path) 
     assert next(made for made in formats if made.name == "torchtitan").marks == ("STEP", "BYE")
 
 
+def test_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LogFormatError, match="found nothing of that name"):
+        load([tmp_path / "none"])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
