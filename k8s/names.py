@@ -26,6 +26,8 @@ LONGEST = 56
 
 def run_name(session: str, workload: str, longest: int = LONGEST) -> str:
     """Name of the run's objects, of at most `longest` characters."""
+    if not workload[:1].isalpha():
+        workload = f"w-{workload}"  # a Service's name begins with a letter
     stem = re.sub(r"[^a-z0-9]+", "-", session.lower()).strip("-")[:6].strip("-")
     name = f"{workload}-{stem}" if stem else workload
     if len(name) <= longest and len(session) <= 6:

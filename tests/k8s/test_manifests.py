@@ -135,7 +135,8 @@ def test_names_are_deterministic_short_and_differ_between_sessions() -> None:
     assert names.run_name("session-a", long) != names.run_name("session-b", long)
     for session in ("a", "0f3d7c2e-1b2c-4f2e-9b1c-111111111111", "Ünïcode session!"):
         name = names.run_name(session, long)
-        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name)
+        assert names.run_name(session, "3d-mesh")[0].isalpha(), "a Service's name begins with a letter"
+        assert re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name)
         assert len(name) <= names.LONGEST
         assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", names.label(session))
 
