@@ -54,6 +54,9 @@ _LAST_GPU = re.compile(rf"The NVIDIA GPU {_PCI}")
 _WATCHDOG = re.compile(r"Watchdog caught collective operation timeout:\s*(.*)$")
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+).*?ran for (\d+) milliseconds")
 _RANK = re.compile(r"\[[Rr]ank ?(\d+)\]|\[PG[^\]]* Rank (\d+)\]")
+_ROOT_FACTS: Final = ("host", "rank", "exitcode")
+_ROOT_FACT = re.compile(rf"^\W*({'|'.join(_ROOT_FACTS)})\s*: (\S+)")
+_ROOT_LINES: Final = 12
 _ENDED: Final = {"CANCELLED": "CANCELLED", "TIME LIMIT": "TIMEOUT", "NODE FAILURE": "NODE_FAIL", "PREEMPT": "PREEMPTED"}
 _MAX_WATCHDOG: Final = 2000
 
@@ -61,18 +64,32 @@ _MAX_WATCHDOG: Final = 2000
 class Events:
     """Reader of events; a line it takes may hold something for other readers too."""
 
-    marks = ("WorkNCCL(", "Watchdog caught", "The NVIDIA GPU ", *dict.fromkeys(mark for _, mark, _ in _PATTERNS))
+    marks = (
+        "Root Cause (first",
+        "WorkNCCL(",
+        "Watchdog caught",
+        "The NVIDIA GPU ",
+        *dict.fromkeys(mark for _, mark, _ in _PATTERNS),
+    )
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._watchdog: dict[tuple[int | None, int, int], None] = {}
         self._waiting: dict[str, int | None] = {}
         self._gpu: str | None = None
+        self._root: dict[str, str] = {}
+        self._root_left = 0
         self._kernel = False
 
     def feed(self, line: Line) -> int:
         """Take a line."""
         body = line.body
+        if self._root_left:
+            self._root_cause(body)
+        if "Root Cause (first observed failure)" in body:
+            self._root, self._root_left = {}, _ROOT_LINES
+            self._draft.hold("torchrun", waiting=True)
+            return FACT
         if "WorkNCCL(" in body or "Watchdog caught" in body:
             return self._timeout(line)
         if "The NVIDIA GPU " in body and (match := _LAST_GPU.search(body)):
@@ -85,6 +102,27 @@ class Events:
                 self._event(kind, body, match.groupdict())
                 return FACT
         return PASS
+
+    def _root_cause(self, body: str) -> None:
+        """The block in which torchrun names the rank that failed first, one fact a line."""
+        self._root_left -= 1
+        if match := _ROOT_FACT.search(body):
+            self._root[match.group(1)] = match.group(2)
+        if len(self._root) < len(_ROOT_FACTS) and self._root_left:
+            return
+        self._root_left = 0
+        self._draft.hold("torchrun", waiting=False)
+        if "rank" in self._root:
+            code = self._root.get("exitcode", "")
+            self._draft.event(
+                LogEvent(
+                    kind="rank-exit",
+                    what="first observed failure",
+                    code=int(code) if code.lstrip("-").isdigit() else None,
+                    host=self._root.get("host"),
+                    rank=int(self._root["rank"]) if self._root["rank"].isdigit() else None,
+                )
+            )
 
     def _event(self, kind: str, body: str, found: dict[str, str | None]) -> None:
         kernel = _KERNEL_HOST.match(body)

@@ -34,6 +34,7 @@ _RCCL = re.compile(r"rccl-tests: Version (\S+)")
 _FAILURE = re.compile(r"(?:([\w.-]+): )?Test (NCCL|CUDA) failure ([\w./]+:\d+) '(.*)'")
 _HEADER = re.compile(r"(?:#|^)\s*size\s+count\s+type\b.*algbw")
 _LAST_ERROR = re.compile(r"^# error: (.*\S)")
+_HOST = re.compile(r"[A-Za-z][\w.-]*")
 _ROW_HINT = re.compile(r"\d\s+\d+\s+(?:float|half|int|uint|double|bfloat|f8|fp8|char)")
 _PIECE = re.compile(r"(?:^|\s)\d+\.\d\d?\s+\d+\.\d\d?\s+(?:\d+|N/A|\de[-+]\d\d)(?:\s|$)")
 _ELISION = re.compile(r"\s*\[?(?:\.\.\.|…)\]?\s*")
@@ -239,9 +240,12 @@ class NcclTables:
         self._rccl = True
 
     def _failure(self, line: Line, match: re.Match[str]) -> None:
-        del line
         host, what, where, text = match.groups()
-        self._draft.error(LogError(host=host, what=f"{what} failure {where} '{text}'"))
+        # The program prints its host in front, which looks like a launcher's prefix.
+        named = line.source.rpartition(" ")[2]
+        self._draft.error(
+            LogError(host=host or (named if _HOST.fullmatch(named) else None), what=f"{what} failure {where} '{text}'")
+        )
 
     def _last_error(self, line: Line, match: re.Match[str]) -> None:
         del line
