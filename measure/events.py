@@ -34,7 +34,7 @@ _PATTERNS: Final = (
     ("pcie", "AER: ", rf"(?P<what>AER: (?:Multiple )?(?:Uncorrected|Corrected|Uncorrectable|Correctable).*?{_PCI}?)$"),
     ("pcie", "PCIe Bus Error", rf"(?:{_PCI}: )?(?P<what>PCIe Bus Error: .*)$"),
     ("ib", "async", r"(?P<what>NET/IB : (?P<device>\w+:\d+) (?:Got )?(?:(?:non-)?fatal )?async (?:\w+ )?event.*)$"),
-    ("gpu-reset", "amdgpu", rf"amdgpu {_PCI}: (?:amdgpu: )?(?P<what>GPU reset.*|ring \S+ timeout.*|.*uncorrectable.*)$"),
+    ("gpu-reset", "amdgpu", rf"amdgpu {_PCI}: (?:amdgpu: )?(?P<what>(?:GPU reset|ring \S+ timeout|.*uncorrect).*)$"),
     ("ib", "mlx5_core", _MLX5),
     ("ib", "IBV_EVENT", r"(?P<what>IBV_EVENT_\w+.*)$"),
     ("ib", "Link is Down", r"(?P<device>ib\w+|mlx5_\w+).*?(?P<what>Link is Down.*)$"),
@@ -50,7 +50,8 @@ _PATTERNS: Final = (
 """Kind, a mark that is cheap to look for, and the pattern with what it names."""
 _COMPILED: Final = tuple((kind, mark, re.compile(pattern)) for kind, mark, pattern in _PATTERNS)
 _MARKS: Final = re.compile("|".join(sorted({re.escape(mark) for _, mark, _ in _PATTERNS})))
-_KERNEL_HOST = re.compile(r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel:")
+_WRITER = re.compile(r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel:|(?:^|\s)([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] ")
+"""The host in front of a kernel's message, or of one of NCCL's."""
 _LAST_GPU = re.compile(rf"The NVIDIA GPU {_PCI}")
 _WATCHDOG = re.compile(r"Watchdog caught collective operation timeout:\s*(.*)$")
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+).*?ran for (\d+) milliseconds")
@@ -126,7 +127,7 @@ class Events:
             )
 
     def _event(self, kind: str, body: str, found: dict[str, str | None]) -> None:
-        kernel = _KERNEL_HOST.match(body)
+        writer = _WRITER.search(body)
         device = found.get("device")
         if kind == "gpu-lost" and device is None:
             # The kernel names the GPU two lines before it says what became of it.
@@ -139,7 +140,7 @@ class Events:
                 what=what,
                 code=int(code) if code else None,
                 device=device,
-                host=found.get("host") or (kernel.group(1) if kernel else None),
+                host=found.get("host") or (writer.group(1) or writer.group(2) if writer else None),
                 rank=int(rank) if rank else None,
             )
         )
