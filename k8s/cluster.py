@@ -14,12 +14,13 @@ from dataclasses import replace
 from catalog import Catalog, CatalogError, load
 from cluster import ClusterError, Inventory, Progress, Run, RunState, Stop, Workload
 from k8s import discovery, names, platforms, pods
-from k8s.execution import Execution, Room
+from k8s.execution import Execution
 from k8s.gateway import ApiError, Gateway, Json
 from k8s.health import Watcher
 from k8s.kinds import KINDS, Kind, dependants, first
 from k8s.lease import Leases
 from k8s.plan import Plan, make
+from k8s.room import Room
 from k8s.settings import Settings
 from k8s.watch import View
 
@@ -140,7 +141,7 @@ class KubernetesCluster:
             raise
         holder = f"{settings.session}/{settings.lane}" if settings.lane else settings.session
         leases = Leases(gateway, namespace, holder, settings.lease_s)
-        return Room(gateway, settings, namespace, nodes, mine, leases, self._watcher, settings.stop_on_unhealthy)
+        return Room(gateway, settings, namespace, nodes, mine, leases, self._watcher)
 
     def _sweep(self, room: Room) -> None:
         """Delete what this session launched and nobody waited for any more (an earlier runner's probes)."""

@@ -8,49 +8,30 @@ removed; and nodes are given back only when no pod of the run is left on them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 
-from cluster import NodeEvent, Progress, RankExit, Run, RunState, Stop, Workload
-from k8s import kinds, logs, names
+from cluster import NodeEvent, Progress, Run, RunState, Stop, Workload
+from k8s import evidence, logs, names
 from k8s.course import Course, Ending
-from k8s.gateway import ApiError, Gateway, Json
+from k8s.gateway import ApiError, Json
 from k8s.guard import Guard
-from k8s.health import Watcher
 from k8s.kinds import Kind
-from k8s.lease import Leases
+from k8s.launching import Launch
 from k8s.logs import Follower
 from k8s.plan import Plan, lacking
 from k8s.pods import Pod, pod_of
-from k8s.settings import Settings
-from k8s.watch import View
+from k8s.room import Room
 
 POLL_S = 0.5
 """A stop and the nodes are looked at this often when no pod changes."""
 SAID_S = 2.0
-CLOCKS_S = 1.0
-"""How far the clocks of two nodes may differ."""
+"""Counts within one phase are told no more often than this."""
 CREATED_S = 5.0
 """A controller creates pods at once; after this long it is asked why it did not."""
 REFUSED = ("FailedCreate", "JobCreationFailed", "CreateFailed")
 """Reasons of the events with which a controller says that it may not create pods or Jobs."""
 UNREACHED_S = 180.0
 """How long the API server may be away before a run is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What all runs of a session share."""
-
-    gateway: Gateway
-    settings: Settings
-    namespace: str
-    nodes: View
-    pods: View
-    leases: Leases
-    watcher: Watcher
-    stop_on_unhealthy: bool = True
 
 
 class Execution:
@@ -67,6 +48,8 @@ class Execution:
         self._asked = 0
         self._said = ""
         self._said_at = 0.0
+        self._over = 0.0
+        self._launch = Launch(room, plan, kind, stop, self._say)
 
     def run(self) -> Run:
         """The whole story; whatever happens to the workload is in the `Run`."""
@@ -80,115 +63,30 @@ class Execution:
             return self._refused(state, self._stop.reason or held)
         try:
             try:
-                self._evict_strangers()
+                self._launch.evict_strangers()
                 # The limits of queue and run begin now, not when we began to wait for another session.
                 self._course.begun = time.monotonic()
-                root = self._launch()
+                root = self._launch.create()
+                self._grow_older(self._launch.age_s)
             except ApiError as error:
                 if error.status not in (400, 403, 404, 409, 422):
                     raise
-                self._clean_up()
+                self._launch.remove()
                 remedy = f"; {self._kind.remedy}" if error.status == 404 and self._kind.remedy else ""
                 return self._refused(RunState.LAUNCH_FAILED, f"{error}{remedy}")
             ending = self._watch(root)
+            self._over = time.monotonic()
             return self._gather(ending)
         finally:
             if self._follower is not None:
                 self._follower.close()
             self._room.leases.release(nodes)
 
-    # --- launch -----------------------------------------------------------------------------------------------------
-
-    def _launch(self) -> Json:
-        """Create everything, or adopt what an earlier runner of this session created; the root object."""
-        room, plan, kind = self._room, self._plan, self._kind
-        before = [(path, self._create_or_get(path, body)) for path, body in kinds.first(plan, kind)]
-        root = self._create_or_adopt(kind.root(plan))
-        for path, body in before:
-            body["metadata"]["ownerReferences"] = [kinds.reference(root)]
-            room.gateway.replace(f"{path}/{body['metadata']['name']}", body)
-        for path, body in kinds.dependants(plan, kind, root):
-            try:
-                room.gateway.create(path, body)
-            except ApiError as error:
-                if error.status != 409:
-                    raise
-        return root
-
-    def _create_or_get(self, path: str, body: Json) -> Json:
-        """What is there by that name is ours: nobody else uses our names."""
-        try:
-            return self._room.gateway.create(path, body)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            there = self._room.gateway.get(f"{path}/{body['metadata']['name']}")
-            return there or self._room.gateway.create(path, body)
-
-    def _create_or_adopt(self, body: Json) -> Json:
-        room, kind = self._room, self._kind
-        path = kind.path(room.namespace, self._plan.name)
-        until = time.monotonic() + room.settings.cleanup_s
-        while True:
-            try:
-                return room.gateway.create(kind.collection(room.namespace), body)
-            except ApiError as error:
-                if error.status != 409:
-                    raise
-                there = room.gateway.get(path)
-                if there is not None and self._same(there, body):
-                    self._adopt(there)
-                    return there
-                if time.monotonic() > until:
-                    raise
-                if there is not None:
-                    room.gateway.delete(path, uid=str(there["metadata"]["uid"]))
-                self._stop.wait(0.5)
-
-    def _same(self, there: Json, body: Json) -> bool:
-        meta = there["metadata"]
-        annotations = meta.get("annotations") or {}
-        mine = body["metadata"]["annotations"][names.WORKLOAD]
-        return "deletionTimestamp" not in meta and annotations.get(names.WORKLOAD) == mine
-
-    def _adopt(self, there: Json) -> None:
-        """Go on with a run that an earlier runner launched; its clock began then."""
-        created = datetime.fromisoformat(str(there["metadata"]["creationTimestamp"]))
-        age = max(0.0, (datetime.now(UTC) - created).total_seconds())
-        if age > 2:
-            self._say("adopted")
-        self._course.begun -= age
-        self._begun -= age
-        self._wall -= age
-
-    def _evict_strangers(self) -> None:
-        """Taking over is not owning: remove what another session, or a dead lane of ours, left on these nodes."""
-        room, mine = self._room, set(self._workload.nodes)
-        until = time.monotonic() + room.settings.cleanup_s
-        asked: set[str] = set()
-        while True:
-            runs = {
-                str(item["metadata"].get("labels", {}).get(names.RUN, ""))
-                for item in room.pods.all()
-                if item["spec"]["nodeName"] in mine and not pod_of(item).over
-            } - {self._plan.name, ""}
-            if not runs or time.monotonic() > until or self._stop:
-                return
-            for run in runs - asked:
-                self._say(f"removing {run}, which an earlier session left")
-                self._remove(run)
-            asked |= runs
-            room.pods.wait(room.pods.version, 1.0)
-
-    def _remove(self, run: str) -> None:
-        """Delete another session's run; it may have been launched in another way."""
-        for kind in (self._kind, *(kind for kind in kinds.KINDS.values() if kind is not self._kind)):
-            try:
-                if self._room.gateway.delete(kind.path(self._room.namespace, run)):
-                    return
-            except ApiError as error:
-                if kind is self._kind or error.status not in (403, 404):
-                    raise
+    def _grow_older(self, seconds: float) -> None:
+        """An adopted run began when its first runner launched it."""
+        self._course.begun -= seconds
+        self._begun -= seconds
+        self._wall -= seconds
 
     # --- while it runs ----------------------------------------------------------------------------------------------
 
@@ -216,7 +114,7 @@ class Execution:
         if self._stop:
             return Ending(RunState.CANCELLED, self._stop.reason)
         trouble = guard.look(now)
-        if trouble is not None and (trouble.state is not RunState.UNHEALTHY or self._room.stop_on_unhealthy):
+        if trouble is not None and (trouble.state is not RunState.UNHEALTHY or self._room.settings.stop_on_unhealthy):
             return trouble
         if trouble is not None:
             self._events = list(trouble.events)
@@ -237,7 +135,7 @@ class Execution:
 
     def _say(self, words: str) -> None:
         """Pass changes on; counts within one phase no more often than anybody can read."""
-        same_phase = words.split(" ")[0] == self._said.split(" ")[0] and "busbw" not in words
+        same_phase = words.split(" ", maxsplit=1)[0] == self._said.split(" ")[0] and "busbw" not in words
         now = time.monotonic()
         if words != self._said and (not same_phase or now - self._said_at > SAID_S):
             self._said, self._said_at = words, now
@@ -294,23 +192,22 @@ class Execution:
                 NodeEvent(node, "lost", f"its kubelet does not answer: {text}") for node, text in dead.items()
             )
             ending = Ending(RunState.LOST, f"{', '.join(sorted(dead))} went away ({ending.message})", events)
-        leftovers = self._clean_up()
+        leftovers = self._launch.remove()
         ended = time.time()
-        origin = min((pod.started for pod in course.pods.values() if pod.started), default=0.0)
         message = "; ".join(part for part in (ending.message, *notes) if part)
         at = ended - self._wall
         return Run(
             workload=self._workload,
             state=ending.state,
             message=message,
-            exits=self._exits(tails, origin),
+            exits=evidence.exits(course, tails),
             log=log,
             tails=tails,
             events=tuple(replace(event, at=event.at or at) for event in (*self._events, *ending.events)),
             started=self._wall,
             ended=ended,
-            durations=self._durations(),
-            versions=self._versions(),
+            durations=evidence.durations(course, self._begun, self._over),
+            versions=evidence.versions(course, self._plan, self._kind.name),
             leftovers=leftovers,
         )
 
@@ -327,77 +224,6 @@ class Execution:
             str(event.get("message", "")) for event in events if _about(event, "name") in pods
         ]
         return self._course.unscheduled()
-
-    def _exits(self, tails: Mapping[str, str], origin: float) -> tuple[RankExit, ...]:
-        """One entry a rank where the launcher left its code, else one for the pod's first rank; failures have tails."""
-        places = {node: k for k, node in enumerate(self._workload.nodes)}
-        pods = [pod for pod in self._course.pods.values() if pod.node in places and (pod.started or pod.over)]
-        earliest = min((pod.ended() for pod in pods if pod.code), default=0.0)
-        exits = []
-        for pod in pods:
-            first = places[pod.node] * self._workload.ranks_per_node
-            reason = pod.reason if pod.reason not in ("Completed", "Error") else str(pod.digest().get("what", ""))
-            codes: Mapping[int, int | None] = pod.exits() or {first: pod.code}
-            for rank, code in codes.items():
-                tail = tails.get(pod.node, "") if code != 0 else ""
-                # What the kernel killed ended before the ranks that missed it; nodes' clocks are not that exact.
-                cause = pod.killed and code not in (0, None) and pod.ended(rank) - earliest < CLOCKS_S
-                end = earliest if cause else pod.ended(rank) + (0.001 if code else 0)
-                at = max(0.0, end - origin) if code is not None else 0.0
-                exits.append(RankExit(rank, pod.node, code, reason if code else "", tail, round(at, 3)))
-        return tuple(sorted(exits, key=lambda item: item.rank))
-
-    def _durations(self) -> dict[str, float]:
-        """Seconds by phase, by when we saw it begin."""
-        times = self._course.times
-        marks = [
-            ("queued", self._begun, times.get("scheduled")),
-            ("pulling", times.get("scheduled"), times.get("started")),
-            ("running", times.get("started"), time.monotonic()),
-        ]
-        return {name: round(end - begin, 3) for name, begin, end in marks if begin is not None and end is not None}
-
-    def _versions(self) -> dict[str, str]:
-        images = sorted({pod.image_id for pod in self._course.pods.values() if pod.image_id})
-        versions = {"image": self._plan.image, "launchKind": self._kind.name}
-        if images:
-            versions["imageID"] = ", ".join(images[:4])
-        if self._plan.patch.applied:
-            versions["platformRules"] = "; ".join(f"{rule}: {what}" for rule, what in self._plan.patch.applied)
-        return versions
-
-    def _clean_up(self) -> tuple[str, ...]:
-        """Remove the run and wait until no pod of it is left; what stays, in words."""
-        room, name = self._room, self._plan.name
-        try:
-            room.gateway.delete(self._kind.path(room.namespace, name))
-            for path, body in kinds.first(self._plan, self._kind):
-                room.gateway.delete(f"{path}/{body['metadata']['name']}")
-            until = time.monotonic() + room.settings.cleanup_s
-            seen = -1
-            while time.monotonic() < until:
-                if not room.pods.under(name):
-                    # The watch says so; the server has the last word.
-                    left, _ = room.gateway.items(
-                        names.core(room.namespace, "pods"), [("labelSelector", f"{names.RUN}={name}")]
-                    )
-                    if not left:
-                        return ()
-                alive = [item for item in room.pods.under(name) if not self._on_dead_node(item)]
-                if not alive and room.pods.under(name):
-                    break
-                seen = room.pods.wait(seen, 1.0)
-        except ApiError as error:
-            return (f"clean-up of {name}: {error}",)
-        left_over = [pod_of(item) for item in room.pods.under(name)]
-        return tuple(f"pod {pod.name} is still on {pod.node}" for pod in left_over)
-
-    def _on_dead_node(self, item: Json) -> bool:
-        name = str(item["spec"]["nodeName"])
-        node = self._room.nodes.get(name)
-        if node is None:
-            return bool(name)
-        return not any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
 
     def _refused(self, state: RunState, message: str) -> Run:
         return Run(self._workload, state, message, started=self._wall, ended=time.time())

@@ -57,9 +57,13 @@ class Handler(BaseHTTPRequestHandler):
         """Let the real server answer; `edit` may change a piece of the answer, or end it with None."""
         headers = {name: value for name, value in self.headers.items() if name in ("Content-Type", "Accept")}
         answer = self.server.pool.request(
-            self.command, self.server.target + self.path, body=self.body or None, headers=headers, preload_content=False,
+            self.command,
+            self.server.target + self.path,
+            body=self.body or None,
+            headers=headers,
+            preload_content=False,
             timeout=urllib3.Timeout(connect=5, read=90),
-        )  # fmt: skip
+        )
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
         self.send_header("Transfer-Encoding", "chunked")
