@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.isolation_baselines import halving, random_pairs
 from bench.isolation_drive import Cost, isolate
-from bench.isolation_rows import Row, Target, Truth, grid, kinds, said
+from bench.isolation_rows import Row, Target, Truth, grid, kinds, odd, said
 from isolate import Limits
 
 STRATEGIES = ("planner", "halving", "pairs")
@@ -65,16 +65,16 @@ def run_row(row: Row, strategy: str, trials: int) -> Tally:
         used = time.process_time() - started
         if cost is None and row.k:
             continue
-        count(tally, row, cost or Cost(), trial.truth, seed)
+        count(tally, row, cost or Cost(), trial.truth, seed, baseline=strategy != "planner")
         tally.cpu = max(tally.cpu, used)
     return tally
 
 
-def count(tally: Tally, row: Row, cost: Cost, truth: Truth, seed: int) -> None:
-    """Add one trial."""
+def count(tally: Tally, row: Row, cost: Cost, truth: Truth, seed: int, *, baseline: bool) -> None:
+    """Add one trial; a baseline, which knows no layers, need only name the right nodes."""
     tally.trials += 1
     told = said(cost.findings) if cost.findings else truth
-    if told == truth:
+    if told == truth or (baseline and names_alike(told, truth)):
         tally.exact += 1
     else:
         tally.wrong.append(seed)
@@ -91,6 +91,11 @@ def count(tally: Tally, row: Row, cost: Cost, truth: Truth, seed: int) -> None:
     tally.rounds.append(cost.rounds)
     tally.all_rounds.append(cost.all_rounds)
     tally.node_runs.append(cost.node_runs / row.nodes)
+
+
+def names_alike(told: Truth, truth: Truth) -> bool:
+    layerless = {"suspects", "rails"}
+    return nodes_of(told) == nodes_of(truth) and all(told[key] == truth[key] for key in truth if key not in layerless)
 
 
 def nodes_of(truth: Truth) -> set[str]:
@@ -190,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--seeds", action="store_true", help="print the seeds of trials that were not exact")
     options = parser.parse_args(arguments)
-    rows = [row for row in (*grid(), *kinds()) if options.rows in row.name and options.nodes in (0, row.nodes)]
+    rows = [row for row in (*grid(), *odd(), *kinds()) if options.rows in row.name and options.nodes in (0, row.nodes)]
     work = [
         (row, name) for row in rows for name in STRATEGIES if name == "planner" or (options.baselines and compares(row))
     ]

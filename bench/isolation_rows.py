@@ -297,6 +297,14 @@ def grid() -> Iterator[Row]:
                 yield Row("node", nodes, k, lanes, node_faults(), node_target(nodes, k, lanes))
 
 
+def odd() -> Iterator[Row]:
+    """Node faults in groups of odd sizes."""
+    for nodes in (65, 777, 4095):
+        for k in (1, 8):
+            for lanes in (16, 64):
+                yield Row("node, odd size", nodes, k, lanes, node_faults(), node_target(nodes, k, lanes))
+
+
 def kinds() -> Iterator[Row]:
     """The other kinds of faults, 16 lanes."""
     for k in (1, 2, 8):
