@@ -156,10 +156,11 @@ def _end(s: Search, name: str, level: str) -> Iterable[str]:
 
 def certify(s: Search) -> Steps[Nodes]:
     """Run the rest; returns the group that still fails, or nothing."""
+    doubtful = s.shaky or any(accused.kind == "intermittent" for accused in s.suspects.values())
     for rest in rests(s):
         if len(rest) < s.least:
             continue
-        for _ in range(2 if s.shaky else 1):
+        for _ in range(2 if doubtful else 1):
             answer: Answer = yield Ask(rest, "certify", Wish())
             if answer.failed:
                 if not s.found():

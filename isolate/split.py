@@ -163,11 +163,6 @@ def halve(s: Search, group: Nodes, lens: Lens) -> Steps[bool]:
         if not rest:
             break
         answer: Answer = yield ask_part(left, lens, "split")
-        s.tally(answer.result, failed=answer.failed)
-        if s.looks_systemic():
-            yield from mix(s, group)
-            if s.halted:
-                return False
         if answer.failed:
             siblings.append(rest[0])
             failing = group = left

@@ -77,7 +77,7 @@ def cross(s: Search, left: Nodes, right: Nodes, lens: Lens, *, sure: bool = True
     across, along = [(l2, r1), (l1, r2)], [(l1, r1), (l2, r2)]
     first, second = (across, along) if s.case.traffic == "ring" else (along, across)
     failing = yield from which(first, lens)
-    if len(failing) == 2 or (failing and whole_leaf(s, left, right)):
+    if len(failing) == 2:
         failing += yield from which(second, lens)
         if len(failing) == sum(1 for each in (*first, *second) if all(each)):
             return (yield from name_boundary(s, left, right, lens))
@@ -102,17 +102,6 @@ def which(quadrants: Sequence[Quadrant], lens: Lens) -> Steps[list[Quadrant]]:
     """The quadrants that fail."""
     told: list[bool] = yield Join([crosses(*each, lens) for each in quadrants])
     return [each for each, fails in zip(quadrants, told, strict=True) if fails]
-
-
-def whole_leaf(s: Search, left: Nodes, right: Nodes) -> bool:
-    """Whether one side is a single node that is all of its leaf, and the other is of one leaf."""
-    if min(len(left), len(right)) > 1:
-        return False
-    single, other = (left, right) if len(left) == 1 else (right, left)
-    if not s.map.path(single[0]) or len({s.map.leaf[node] for node in other}) > 1:
-        return False
-    leaf = s.map.leaf[single[0]]
-    return leaf != s.map.leaf[other[0]] and sum(1 for node in s.map.leaves[leaf] if node in set(s.group)) == 1
 
 
 def two(s: Search, nodes: Nodes) -> tuple[Nodes, Nodes]:

@@ -161,6 +161,8 @@ def test_a_quiet_probe_waits_until_its_leaf_is_empty_and_keeps_it_so() -> None:
     def one(nodes: tuple[str, ...], purpose: str, *, quiet: bool = False) -> Steps[None]:
         yield Ask(nodes, purpose, quiet=quiet)
         told.append(purpose)
+        if purpose == "early":
+            yield Ask(names[6:8], "after")
 
     def root() -> Steps[None]:
         yield Join(
@@ -178,7 +180,9 @@ def test_a_quiet_probe_waits_until_its_leaf_is_empty_and_keeps_it_so() -> None:
     for probe in started[:2]:
         scheduler.settle(probe, Result("passed"), "passed")
     quiet = scheduler.ready([])
-    assert [probe.purpose for probe in quiet] == ["quiet"]
+    assert [probe.purpose for probe in quiet] == ["quiet"], "nothing else in its leaf, whoever waits"
+    scheduler.settle(quiet[0], Result("failed"), "failed")
+    assert [probe.purpose for probe in scheduler.ready([])] == ["after"]
 
 
 def test_a_leaf_of_which_nobody_is_proven_is_asked_for_by_any_two_of_its_members() -> None:
@@ -339,6 +343,86 @@ def test_a_pair_that_fails_by_chance_of_the_partner_is_traced_to_the_boundary_of
     assert findings is not None
     assert suspects(findings) == ["node-009"]
     assert [set(link.between) for link in findings.links] == [{"rack-1", other}]
+
+
+def test_a_failure_with_one_partner_only_is_traced_to_the_link_at_once() -> None:
+    def faulty(*more: Fault) -> World:
+        return world(512, Fault("node", "node-009"), *more, traffic="all-pairs")
+
+    plain = search(faulty(), limits=Limits(max_concurrent=64))
+    assert plain is not None
+    pins = [record.probe for record in plain.probes if record.probe.purpose == "pin" and len(record.probe.nodes) == 2]
+    partner = next(node for probe in pins if probe.about == ("node-012",) for node in probe.nodes if node != "node-012")
+    findings = search(faulty(Fault("link", between=("node-012", partner))), limits=Limits(max_concurrent=64))
+    assert findings is not None
+    assert suspects(findings) == ["node-009"]
+    assert [link.between for link in findings.links] == [("node-012", partner)]
+    certified = [record.result.outcome for record in findings.probes if record.probe.purpose == "certify"]
+    assert set(certified) == {"passed"}
+
+
+def test_with_one_lane_the_halves_left_over_give_the_partners() -> None:
+    findings = search(world(64, Fault("node", "node-000")), limits=Limits(max_concurrent=1))
+    assert findings is not None
+    assert suspects(findings) == ["node-000"]
+    assert "mixed" not in {record.probe.purpose for record in findings.probes}
+
+
+class Scripted(World):
+    """The pins of node 17 tell what the script says, one after the other; then they pass."""
+
+    script: Sequence[str] = ()
+
+    def run(self, probe: Probe) -> Result:
+        if "node-017" in probe.nodes and probe.purpose == "split":
+            return Result("failed", 20.0, 45.0)
+        if "node-017" in probe.nodes and len(probe.nodes) == 2:
+            told, *rest = self.script or ("passed",)
+            self.script = rest
+            return Result("failed" if told == "failed" else "passed", 20.0 if told == "failed" else 45.0, 45.0)
+        return super().run(probe)
+
+
+def scripted(*script: str, faults: tuple[Fault, ...] = ()) -> Findings:
+    names, topology = cluster(64)
+    acting = Scripted(names, topology, faults)
+    acting.script = script
+    first = Result("failed", 20.0, 45.0)
+    return run_all(Isolation(names, topology, Limits(), Evidence(), acting.case(), first), acting)
+
+
+def test_the_members_of_a_small_failing_set_are_pinned_twice_before_more_is_made_of_it() -> None:
+    findings = scripted("passed", "failed", "failed", "failed", faults=(Fault("node", "node-017"),))
+    assert suspects(findings) == ["node-017"]
+    assert "repeat" not in {record.probe.purpose for record in findings.probes}
+
+
+def test_a_pair_that_has_passed_together_is_not_taken_for_a_link() -> None:
+    script = ("passed", "failed", "passed", "passed", "failed")
+    findings = scripted(*script)
+    assert findings.links == ()
+    assert findings.suspects == ()
+    assert any("comes and goes" in sentence for sentence in findings.story)
+
+
+def test_beside_what_comes_and_goes_the_rest_must_pass_twice() -> None:
+    seen = 0
+    for seed in range(40):
+        findings = search(world(32, Fault("intermittent", "node-009", probability=0.3), seed=seed))
+        if findings is not None and any(suspect.kind == "intermittent" for suspect in findings.suspects):
+            certify = [record.result.outcome for record in findings.probes if record.probe.purpose == "certify"]
+            assert certify[-2:] == ["passed", "passed"]
+            seen += 1
+    assert seen
+
+
+def test_crossings_of_large_sets_use_what_the_last_one_implies() -> None:
+    for first in range(10):
+        ends = (f"node-{first * 11:03d}", f"node-{250 - first:03d}")
+        faulty = world(256, Fault("link", between=ends), traffic="all-pairs")
+        cost = isolate(faulty, faulty.names, Limits())
+        assert cost is not None
+        assert cost.node_runs <= 6.1 * 256
 
 
 def test_a_leaf_of_one_node_against_a_leaf_of_many_is_their_boundary() -> None:
