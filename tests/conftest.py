@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,19 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 HOUSE = Path(__file__).resolve().parent.parent
 
 
-# The same examples every time, so that a red run means a change; CLUSTERPROOF_FUZZ=1 looks for new ones.
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("fuzz", deadline=None, max_examples=2000)
-settings.load_profile("fuzz" if os.environ.get("CLUSTERPROOF_FUZZ") else "steady")
-
-
 def pytest_configure(config: pytest.Config) -> None:
+    steady_examples()
     config.addinivalue_line("markers", "slow: takes more than a few seconds; not part of `make test`")
+
+
+def steady_examples() -> None:
+    """The same examples every time, so that a red run means a change; CLUSTERPROOF_FUZZ=1 looks for new ones.
+
+    pytest also loads this file when it looks for tests under a mistyped option, where Hypothesis need not be installed.
+    """
+    with contextlib.suppress(ModuleNotFoundError):
+        from hypothesis import settings
+
+        settings.register_profile("steady", derandomize=True, deadline=None)
+        settings.register_profile("fuzz", deadline=None, max_examples=2000)
+        settings.load_profile("fuzz" if os.environ.get("CLUSTERPROOF_FUZZ") else "steady")
 
 
 @dataclass(frozen=True)
