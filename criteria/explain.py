@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog import Catalog
+from criteria.expectation import expected_busbw
 from criteria.model import Check, Conditions, Verdict
+
+BUSBW = "busBandwidthGBps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def explain(
 
 
 def _advice(check: Check, conditions: Conditions, catalog: Catalog, node: str, nodes: str) -> Iterator[Advice]:
-    facts = _facts(check, conditions)
+    facts = _facts(check, conditions, catalog)
     for explanation in catalog.explanations.values():
         if explanation.when.matches(facts):
             for each in explanation.causes:
@@ -51,9 +54,7 @@ def _advice(check: Check, conditions: Conditions, catalog: Catalog, node: str, n
                 yield Advice(check.metric, each.cause, command, each.sign)
 
 
-def _facts(check: Check, conditions: Conditions) -> dict[str, Any]:
-    expected = check.expected
-    usable = isinstance(expected, int | float) and expected > 0 and check.value is not None
+def _facts(check: Check, conditions: Conditions, catalog: Catalog) -> dict[str, Any]:
     return {
         "reason": str(check.reason) if check.reason else "",
         "metric": check.metric,
@@ -62,5 +63,21 @@ def _facts(check: Check, conditions: Conditions) -> dict[str, Any]:
         "vendor": conditions.accelerator.vendor if conditions.accelerator else "",
         "platform": conditions.platform,
         "nodes": conditions.nodes,
-        "ratio": check.value / expected if usable else None,  # type: ignore[operator]  # usable says so
+        "ratio": _ratio(check, conditions, catalog),
     }
+
+
+def _ratio(check: Check, conditions: Conditions, catalog: Catalog) -> float | None:
+    """The value as a share of what is healthy.
+
+    For bandwidth that is the catalog's figure where there is one: a threshold that asks for more than a fabric gives
+    says nothing about the fabric.
+    """
+    expected = check.expected
+    if check.metric == BUSBW and check.source != "baseline" and conditions.backend == "nccl":
+        size = check.size or max(conditions.sizes, default=0)
+        healthy = expected_busbw(catalog, conditions, size) if size else None
+        expected = healthy.value if healthy is not None else expected
+    if check.value is None or not isinstance(expected, int | float) or expected <= 0:
+        return None
+    return check.value / expected

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from catalog import Profile, check, load, parse_yaml
+from catalog import Profile, Threshold, check, load, parse_yaml
 from criteria import (
     METRICS,
     Baseline,
@@ -188,3 +189,13 @@ def test_explanations_speak_of_metrics_and_reasons_that_exist() -> None:
     for explanation in CATALOG.explanations.values():
         assert set(explanation.when.metrics) <= set(METRICS) | always_on
         assert set(explanation.when.reasons) <= {str(reason) for reason in Reason}
+
+
+@pytest.mark.parametrize("bound", [{"expr": "value >= 900"}, {"min": 900.0}])
+def test_a_threshold_above_the_healthy_figure_is_explained_as_that_and_not_as_a_sick_fabric(
+    bound: dict[str, Any],
+) -> None:
+    given = conditions(node_names=NODES)
+    asked = [Threshold(metric="busBandwidthGBps", **bound)]
+    missed = Judge(CATALOG, asked).judge(measured(370.0), given)
+    assert "asks for more than is usual" in explain(missed, given, CATALOG)[0].cause
