@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from catalog import format_size
+from criteria.final_line import proven
 from criteria.metrics import cells, match_size, metrics, repeats, wrong_by_size
 from criteria.model import Check, Conditions, Reason
 from criteria.training import said
@@ -35,6 +36,7 @@ def whole(measurement: Measurement | None, conditions: Conditions, *, measured_e
     yield from _collective(measurement, conditions)
     yield from _sizes(measurement, conditions)
     yield from _ranks(measurement, conditions)
+    yield from proven(measurement, conditions)
 
 
 def _says_something(measurement: Measurement) -> bool:
@@ -92,10 +94,16 @@ def _absent(there: set[int], measurement: Measurement, conditions: Conditions) -
 
 
 def _ranks(measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
-    reported = {entry["rank"] for entry in measurement.per_rank if isinstance(entry.get("rank"), int)}
+    said_ranks = [entry.get("rank") for entry in measurement.per_rank]
+    expected = range(conditions.ranks)
+    reported = {
+        rank for rank in said_ranks if isinstance(rank, int) and not isinstance(rank, bool) and rank in expected
+    }
     count = len(reported) if measurement.per_rank else measurement.ranks
     if count is None:
         yield _missing("ranks", f"the log does not say how many ranks ran, expected {conditions.ranks}")
+    elif count == conditions.ranks < len(said_ranks):
+        yield _missing("ranks", f"{len(said_ranks)} ranks are in the log, expected {conditions.ranks} and each once")
     elif count != conditions.ranks or (measurement.ranks or count) != conditions.ranks:
         absent = sorted(set(range(conditions.ranks)) - reported)[:8] if measurement.per_rank else []
         named = f"; missing {', '.join(map(str, absent))}" if absent else ""
@@ -111,7 +119,7 @@ def right(measurement: Measurement | None, conditions: Conditions) -> Iterator[C
         return
     by_size = wrong_by_size(measurement)
     bad = {size: count for size, count in by_size.items() if count > 0}
-    bounds = sum(table.out_of_bounds or 0 for table in measurement.tables)
+    bounds = sum(table.out_of_bounds or (table.out_of_bounds_status == "FAILED") for table in measurement.tables)
     ranks = [entry for entry in measurement.per_rank if entry.get("wrong")]
     if bad or bounds or ranks:
         yield _corrupt(bad, bounds, [entry.get("rank") for entry in ranks])

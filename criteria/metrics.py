@@ -126,9 +126,11 @@ def wrong_by_size(measurement: Measurement) -> dict[int, int]:
             found[size] = max(found.get(size, 0), cell.wrong)
     for cycle in measurement.cycles:
         for row in _rows(cycle):
-            length, wrong = finite(row.get("size")), finite(row.get("wrong"))
-            if length is not None and wrong is not None:
-                found[int(length)] = max(found.get(int(length), 0), int(wrong))
+            length, inside = finite(row.get("size")), row.get("in_place")
+            for half in (row, inside if isinstance(inside, Mapping) else {}):
+                wrong = finite(half.get("wrong"))
+                if length is not None and wrong is not None:
+                    found[int(length)] = max(found.get(int(length), 0), int(wrong))
     return found
 
 

@@ -100,6 +100,10 @@ class Conditions:
     ended: Ended = field(default_factory=Ended)
     program: str = "collectives.py"
     """What printed the numbers: nccl-tests' figures are not torch's."""
+    final_line: bool = False
+    """The program ends with our result line: a run without it, whatever else it printed, is not proven."""
+    cycles: int = 0
+    """Repeats of the sweep that were asked for; 0 = not known."""
 
 
 @dataclass(frozen=True, slots=True)
