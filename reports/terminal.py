@@ -167,6 +167,8 @@ def _section(title: str, lines: list[tuple[str, str]], width: int) -> Iterator[R
 
 
 def _footer(record: Record, files: Sequence[str]) -> Iterator[str]:
+    if any(case.backend == "gloo" for case in record.cases):
+        yield "gloo between CPU processes: certifies no GPU; bandwidth is shown, and judged only by your own thresholds"
     spent = record.budget
     parts = []
     if spent.used_wall_seconds:

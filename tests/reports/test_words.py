@@ -8,7 +8,7 @@ from cluster import Node
 from reports import text, words
 from reports.failure import failure_text
 from reports.nodes import node_records
-from reports.record import CaseRecord, Excluded, IsolationRecord, ProbeRecord, Record, ScaleRecord
+from reports.record import CaseRecord, Excluded, IsolationRecord, ProbeRecord, Record, ScaleRecord, Session
 from reports.terminal import summary
 from tests.reports.sessions import cases, story
 
@@ -138,3 +138,12 @@ def test_every_kind_of_finding_has_words() -> None:
 def test_an_empty_session_has_a_summary() -> None:
     record = Record.model_validate({"session": {"id": "x", "started": "2026-12-01T00:00:00Z"}})
     assert "no case ran" in summary(record)
+
+
+def test_the_summary_of_cpu_collectives_says_that_no_gpu_is_certified() -> None:
+    case = CaseRecord(id="nccl-all-reduce-full-scale", verdict="passed", backend="gloo")
+    session = Session(id="s", started="2026-12-01T00:00:00+00:00")
+    assert "certifies no GPU" in summary(Record(session=session, cases=[case]))
+    assert "certifies no GPU" not in summary(
+        Record(session=session, cases=[case.model_copy(update={"backend": "nccl"})])
+    )
