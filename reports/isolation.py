@@ -104,7 +104,7 @@ def natural_key(name: str) -> tuple[int, str]:
 
 
 def _with_sick(findings: Findings, sick: Mapping[str, str]) -> Findings:
-    """The findings with the nodes that named themselves among the suspects, in order of name."""
+    """The findings with the nodes that named themselves among the suspects, not among the lost."""
     known = {suspect.node for suspect in findings.suspects}
     more = [
         Suspect(node=node, layer="node", confidence="confirmed", evidence=(words,))
@@ -112,7 +112,7 @@ def _with_sick(findings: Findings, sick: Mapping[str, str]) -> Findings:
         if node not in known
     ]
     suspects = sorted((*findings.suspects, *more), key=lambda suspect: natural_key(suspect.node))
-    return replace(findings, suspects=tuple(suspects))
+    return replace(findings, suspects=tuple(suspects), lost=tuple(node for node in findings.lost if node not in sick))
 
 
 def _suspect(suspect: Suspect, probes: Iterable[ProbeRecord], unit: str, sick: Mapping[str, str]) -> SuspectRecord:

@@ -9,11 +9,12 @@ its nodes stay inconclusive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster import Node
 from criteria import METRICS
+from reports.alone import Alone
 from reports.record import CaseRecord, NodeRecord, NodeVerdict, Span, SuspectRecord
 from reports.text import one_line
 from reports.words import suspect_line
@@ -56,6 +57,9 @@ class NodeLedger:
         self._nodes = {node.name: node for node in nodes}
         self._states = {name: _State() for name in self._nodes}
         self._records: dict[str, NodeRecord] = {}
+        self._alone: dict[str, Alone] = {}
+        self._by_itself: dict[str, list[tuple[NodeVerdict, str]]] = {}
+        """Node → what the single-node cases say of it, seen together."""
 
     def add(self, case: CaseRecord) -> None:
         """Take in one finished case."""
@@ -64,15 +68,26 @@ class NodeLedger:
                 state.devices.update(devices)
                 self._records.pop(name, None)
         for name, verdict, reason in findings(case):
-            self._find(name, verdict, reason)
+            by_itself = len(case.nodes) == 1 and not any(event.kind == "health" for event in case.events)
+            if by_itself and verdict in {"passed", "suspect"}:
+                group = self._alone.setdefault(f"{case.entry} {case.scale}", Alone())
+                group.add(name, case, reason if verdict == "suspect" else "")
+            if not by_itself or verdict != "suspect":
+                self._find(name, verdict, reason)
         for name, key, value, unit in figures(case):
             self._measure(name, key, value, unit)
 
     def records(self) -> list[NodeRecord]:
         """One record a node, in the order of the inventory; unchanged nodes keep the same object."""
+        by_itself: dict[str, list[tuple[NodeVerdict, str]]] = {}
+        for group in self._alone.values():
+            for name, verdict, reason in group.verdicts():
+                by_itself.setdefault(name, []).append((verdict, reason))
         for name in self._nodes:
-            if name not in self._records:
-                self._records[name] = _record(self._nodes[name], self._states[name])
+            if name not in self._records or by_itself.get(name) != self._by_itself.get(name):
+                state = _with(self._states[name], by_itself.get(name, ()))
+                self._records[name] = _record(self._nodes[name], state)
+        self._by_itself = by_itself
         return [self._records[name] for name in self._nodes]
 
     def _find(self, name: str, verdict: NodeVerdict, reason: str) -> None:
@@ -169,6 +184,15 @@ def _unsearched(case: CaseRecord) -> Iterator[tuple[str, NodeVerdict, str]]:
             yield name, "suspect", f"{case.id}: {case.reason}, {one_line(case.message, 300)}"
         else:
             yield name, "inconclusive", f"{case.id}: {case.reason or case.verdict} in a group of {len(case.nodes)}"
+
+
+def _with(state: _State, more: Iterable[tuple[NodeVerdict, str]]) -> _State:
+    """The state with findings that hold as things stand now, and may not after the next case."""
+    verdict, reasons = state.verdict, list(state.reasons)
+    for found, reason in more:
+        verdict = max(verdict, found, key=_RANK.__getitem__)
+        reasons += [reason] if reason not in reasons else []
+    return replace(state, verdict=verdict, reasons=reasons)
 
 
 def _record(node: Node, state: _State) -> NodeRecord:
