@@ -191,11 +191,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=20, help="placements a row (the docs' table: 200)")
     parser.add_argument("--rows", default="", help="only rows whose fault's name contains this")
     parser.add_argument("--nodes", type=int, default=0, help="only rows of this size")
+    parser.add_argument("--lanes", type=int, default=0, help="only rows with so many lanes")
     parser.add_argument("--baselines", action="store_true", help="the two baselines as well, on node and flaky rows")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--seeds", action="store_true", help="print the seeds of trials that were not exact")
     options = parser.parse_args(arguments)
-    rows = [row for row in (*grid(), *odd(), *kinds()) if options.rows in row.name and options.nodes in (0, row.nodes)]
+    rows = [
+        row
+        for row in (*grid(), *odd(), *kinds())
+        if options.rows in row.name and options.nodes in (0, row.nodes) and options.lanes in (0, row.lanes)
+    ]
     work = [
         (row, name) for row in rows for name in STRATEGIES if name == "planner" or (options.baselines and compares(row))
     ]

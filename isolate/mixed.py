@@ -16,6 +16,8 @@ from isolate.requests import Answer, Ask, Gate, Join, Steps, Wish
 from isolate.search import Lens, Search, alike
 
 Nodes = tuple[str, ...]
+_SAMPLE = 8
+"""Groups of a pairing: with a third of all nodes bad, 4 x 8 pairs miss all good ones once in 10^7 times."""
 
 
 def mix(s: Search, stuck: Nodes = ()) -> Steps[bool]:
@@ -84,7 +86,7 @@ def rounds(nodes: Nodes, size: int, lanes: int, seed: int = 0) -> Iterator[list[
     """Disjoint groups of `size` from far apart, a few rounds of them, each round another pairing.
 
     Up to eight nodes every pairing is tried (each pair meets once, by the circle method); of more nodes four
-    pairings, of each as many groups as there are lanes, spread evenly.
+    pairings, of each as many groups as there are lanes (at least `_SAMPLE`), spread evenly and a few at a time.
     """
     count = len(nodes)
     if count < size:
@@ -103,8 +105,11 @@ def rounds(nodes: Nodes, size: int, lanes: int, seed: int = 0) -> Iterator[list[
             tuple(row[(index + (turn + seed) * number) % groups] for number, row in enumerate(rows))
             for index in range(groups)
         ]
-        step = max(1, len(made) // max(lanes, 4))
-        yield made[::step][: max(lanes, 4)]
+        step = max(1, len(made) // max(lanes, _SAMPLE))
+        spread = [made[index] for first in range(step) for index in range(first, len(made), step)]
+        chosen = spread[: max(lanes, _SAMPLE)]
+        for first in range(0, len(chosen), max(lanes, 4)):
+            yield chosen[first : first + max(lanes, 4)]
 
 
 def _circle(nodes: Nodes) -> Iterator[list[Nodes]]:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.isolation_oracle import Fault, World, cluster
+from bench.isolation_rows import grid, said
 from isolate import Evidence, Limits
 from tests.isolate.harness import consistent, search
 
@@ -180,6 +181,15 @@ def test_the_same_partners_in_another_order_are_no_other_partners() -> None:
 
 def test_a_group_of_which_a_node_was_lost_at_once_is_explained_by_that() -> None:
     checked(plain(3, vanishing="node-000", vanishes_at=1), Limits(max_concurrent=1, confirm=1))
+
+
+@pytest.mark.parametrize("seed", [14, 53])
+def test_a_third_of_the_nodes_bad_is_not_systemic(seed: int) -> None:
+    row = next(row for row in grid() if (row.nodes, row.k, row.lanes) == (23, 8, 4))
+    trial = row.trial(seed)
+    findings = search(trial.world, limits=Limits(max_concurrent=4))
+    assert findings is not None
+    assert said(findings) == trial.truth
 
 
 def test_a_lost_node_during_mixed_pairings_leaves_no_set_behind() -> None:
