@@ -65,7 +65,7 @@ def certify(simulation: Path, folder: Path, *arguments: str) -> Certified:
                         "-m",
                         "communication",
                     ),
-                    *("-m", "communication", "--cluster", "simulated", "--simulation", str(simulation)),
+                    *("-m", "communication", "--cluster", "simulated", f"--simulation={simulation}"),
                     f"--report-dir={folder}",
                     *arguments,
                 ]

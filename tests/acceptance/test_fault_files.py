@@ -1,4 +1,4 @@
-"""A simulation file of every kind of fault and of every pair of kinds: the report names what is in it, and nothing else."""
+"""A simulation file of every kind of fault and every pair of kinds: the report names what is in it and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import catalog
-from tests.acceptance.driver import EXAMPLES, certify, differences
+from tests.acceptance.driver import EXAMPLES, Certified, certify, differences
 from tests.conftest import Certify
 
 EXPECTED: dict[str, dict[str, Any]] = {
@@ -41,8 +41,6 @@ def test_the_whole_suite_names_what_the_file_contains_and_nothing_else(name: str
 def test_a_process_of_its_own_with_all_reports_says_the_same(name: str, certify: Certify) -> None:
     done = certify("-m", "communication", f"--simulation=docs/examples/faults/{name}.yaml")
     assert done.code == 1, done.output
-    from tests.acceptance.driver import Certified
-
     assert differences(Certified(done.code, done.report, done.output).found, EXPECTED[name]) == []
 
 
