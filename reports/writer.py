@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,12 @@ class Writer:
             self._take(case)
             self._cases.append(case.model_copy(update={"identities": {}}) if case.identities else case)
             self._soon()
+
+    def arrange(self, ids: Sequence[str]) -> None:
+        """Put the cases into this order (several processes hand them in as they finish); unknown ones stay last."""
+        place = {name: index for index, name in enumerate(ids)}
+        with self._lock:
+            self._cases.sort(key=lambda case: place.get(case.id, len(place)))
 
     def update(self, **parts: Any) -> None:
         """Replace parts of the record that become known later: `versions`, `budget`, `excluded`, `platform`."""
