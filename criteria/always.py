@@ -28,7 +28,7 @@ def whole(measurement: Measurement | None, conditions: Conditions, *, measured_e
     if not conditions.collective and measurement.format == "unknown" and not measured_entry:
         return
     if not measurement.complete:
-        yield _missing("complete", f"the log stops before its end ({_extent(measurement)})")
+        yield _missing("complete", _not_whole(measurement))
     if not conditions.collective:
         if measured_entry and not _says_something(measurement):
             yield _missing("measurement", "nothing was measured in the log")
@@ -37,6 +37,13 @@ def whole(measurement: Measurement | None, conditions: Conditions, *, measured_e
     yield from _sizes(measurement, conditions)
     yield from _ranks(measurement, conditions)
     yield from proven(measurement, conditions)
+
+
+def _not_whole(measurement: Measurement) -> str:
+    count = measurement.details.get("result_lines", 1)
+    if count > 1:
+        return f"{count} result lines are in the log: it is not of one run alone"
+    return f"the log stops before its end ({_extent(measurement)})"
 
 
 def _says_something(measurement: Measurement) -> bool:
@@ -120,7 +127,7 @@ def right(measurement: Measurement | None, conditions: Conditions) -> Iterator[C
     by_size = wrong_by_size(measurement)
     bad = {size: count for size, count in by_size.items() if count > 0}
     bounds = sum(table.out_of_bounds or (table.out_of_bounds_status == "FAILED") for table in measurement.tables)
-    ranks = [entry for entry in measurement.per_rank if entry.get("wrong")]
+    ranks = [entry for entry in measurement.per_rank if _spoilt(entry.get("wrong"))]
     if bad or bounds or ranks:
         yield _corrupt(bad, bounds, [entry.get("rank") for entry in ranks])
         return
@@ -131,6 +138,11 @@ def right(measurement: Measurement | None, conditions: Conditions) -> Iterator[C
         yield _missing("wrong", f"the results at {_listed(unchecked)} were not checked (#wrong is N/A)")
     elif checked:
         yield Check("wrong", ok=True, text="no result element is wrong", value=0, expected=0, source=ALWAYS)
+
+
+def _spoilt(wrong: object) -> bool:
+    """Whether a rank says that it got wrong elements; a count below 0 says nothing."""
+    return bool(wrong) and not (isinstance(wrong, int | float) and wrong < 0)
 
 
 def _deviation(text: str | None) -> float | None:
@@ -150,6 +162,8 @@ def _corrupt(bad: dict[int, int], bounds: int, ranks: list[object]) -> Check:
         words.append(f"{bounds} out-of-bounds values")
     if ranks and len(ranks) <= 8:
         words.append("seen by rank " + ", ".join(map(str, ranks)))
+    elif not words:
+        words.append(f"wrong result elements on {len(ranks)} ranks")
     return Check(
         "wrong",
         ok=False,

@@ -99,9 +99,9 @@ class Conditions:
     """The nodes by name: what a baseline knows them by."""
     ended: Ended = field(default_factory=Ended)
     program: str = "collectives.py"
-    """What printed the numbers: nccl-tests' figures are not torch's."""
-    final_line: bool = False
-    """The program ends with our result line: a run without it, whatever else it printed, is not proven."""
+    """What printed the numbers: nccl-tests' figures are not torch's, and only ours ends with a line that proves it."""
+    dtype: str = ""
+    """Element type that was asked for, in nccl-tests' words; empty = not known."""
     cycles: int = 0
     """Repeats of the sweep that were asked for; 0 = not known."""
 

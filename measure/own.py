@@ -1,12 +1,14 @@
 """The lines our own programs end with: `CLUSTERPROOF-RESULT {…}` on rank 0, `CLUSTERPROOF-ERROR {…}` on any rank.
 
 The table above the result line is read like any other; this line adds what each rank saw, and proves that the program
-came to its end. A torn line proves nothing.
+came to its end. A torn line proves nothing, one that another text only quotes is none, and two of them are not of one
+run. An error counts wherever in a line it stands.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from measure.draft import FACT, PASS, Draft
@@ -17,6 +19,7 @@ from measure.numbers import number, whole_number
 
 RESULT: Final = "CLUSTERPROOF-RESULT "
 ERROR: Final = "CLUSTERPROOF-ERROR "
+_MARK: Final = re.compile(rf"({RESULT}|{ERROR})\s*")
 
 
 class OwnLines:
@@ -27,25 +30,32 @@ class OwnLines:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._result: dict[str, Any] | None = None
+        self._results = 0
 
     def feed(self, line: Line) -> int:
         """Take a line."""
         body = line.body
         if "CLUSTERPROOF-" not in body:
             return PASS
-        for mark, take in ((RESULT, self._take_result), (ERROR, self._take_error)):
-            at = body.find(mark)
-            if at >= 0:
-                document = _object(body[at + len(mark) :])
-                if document is None:
-                    self._draft.cut(f"the line {mark.strip()} is torn")
-                else:
-                    take(document)
-                return FACT
-        return PASS
+        # What another rank writes may stand behind the line before its line end; in front of it, it is only quoted.
+        ours, at, found = body.startswith(RESULT), 0, PASS
+        while match := _MARK.search(body, at):
+            at = match.end()
+            if match[1] == RESULT and not ours:
+                continue
+            found = FACT
+            document, at = _object(body, at)
+            if document is None:
+                self._draft.cut(f"the line {match[1].strip()} is torn")
+            elif match[1] == RESULT:
+                self._take_result(document)
+            else:
+                self._take_error(document)
+        return found
 
     def _take_result(self, document: dict[str, Any]) -> None:
         self._result = document
+        self._results += 1
 
     def _take_error(self, document: dict[str, Any]) -> None:
         host = document.get("node") or document.get("host")
@@ -72,17 +82,28 @@ class OwnLines:
             names = list(dict.fromkeys(map(str, nodes)))
             draft.nodes = len(names)
             draft.hosts.update(dict.fromkeys(names))
-        draft.per_rank.extend(entry for entry in as_list(document.get("per_rank")) if isinstance(entry, dict))
-        draft.cycles.extend(entry for entry in as_list(document.get("cycles")) if isinstance(entry, dict))
+        draft.per_rank.extend(self._entries(document, "per_rank"))
+        draft.cycles.extend(self._entries(document, "cycles"))
         for key, into in (("versions", draft.versions), ("transport", draft.transport)):
             value = document.get(key)
             if isinstance(value, dict):
                 into.update(value)
-        known = {"schema", "collective", "world_size", "nodes", "per_rank", "cycles", "versions", "transport"}
+        known = {"per_rank", "cycles", "versions", "transport"}
         draft.details["result"] = {key: value for key, value in document.items() if key not in known}
         if document.get("complete") is not True:
             draft.cut("the program says that its run is not complete")
+        if self._results > 1:
+            draft.details["result_lines"] = self._results
+            draft.cut(f"{self._results} result lines are in the log: it is not of one run alone")
         self._against_table(document)
+
+    def _entries(self, document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+        """The objects of a list; whatever else stands in their place shows that the line is not what was written."""
+        found = document.get(key)
+        entries = [entry for entry in as_list(found) if isinstance(entry, dict)]
+        if found is not None and (not isinstance(found, list) or len(entries) != len(found)):
+            self._draft.cut(f"{key} of the result line is not a list of objects")
+        return entries
 
     def _against_table(self, document: dict[str, Any]) -> None:
         """The table must hold every size of the result; where no table was printed the cycles make one."""
@@ -108,7 +129,7 @@ def _from_cycles(cycles: list[dict[str, Any]], collective: str | None) -> Table:
         Row(
             size=size,
             out_of_place=Cell(
-                _mean(entries, "time_us"), _mean(entries, "algbw"), _mean(entries, "busbw"), _total(entries, "wrong")
+                _mean(entries, "time_us"), _rate(entries, "algbw"), _rate(entries, "busbw"), _total(entries, "wrong")
             ),
         )
         for size, entries in by_size.items()
@@ -125,18 +146,24 @@ def _mean(entries: list[dict[str, Any]], key: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def _rate(entries: list[dict[str, Any]], key: str) -> float | None:
+    """The bandwidth of the mean time, which is the harmonic mean of the bandwidths."""
+    values = _values(entries, key)
+    return len(values) / sum(1 / value for value in values) if values and min(values) > 0 else _mean(entries, key)
+
+
 def _total(entries: list[dict[str, Any]], key: str) -> int | None:
     values = _values(entries, key)
     return int(sum(values)) if values else None
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object at the start of a text (whatever is glued behind it), or None where it is torn."""
+def _object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
+    """The JSON object that begins there and where it ends; None where it is torn."""
     try:
-        document, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        document, end = json.JSONDecoder().raw_decode(text, at)
     except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+        return None, at
+    return document if isinstance(document, dict) else None, end
 
 
 def _text(value: Any) -> str | None:

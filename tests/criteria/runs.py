@@ -8,6 +8,7 @@ from typing import Any
 
 from catalog import Catalog, Threshold, load
 from criteria import Conditions, Ended, Exit, Judge, Verdict
+from criteria.final_numbers import FACTORS
 from measure import Cell, Measurement, Row, Table
 
 CATALOG: Catalog = load()
@@ -23,28 +24,62 @@ def measured(
     cycles: Sequence[float | None] = (),
     ranks: int = 32,
     nodes: int = 4,
+    names: Sequence[str] = (),
+    backend: str = "nccl",
+    collective: str = "all_reduce",
+    details: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Measurement:
-    """A whole all-reduce log of `ranks` ranks with `busbw` at the largest size and less below it."""
+    """A whole log of `ranks` ranks with `busbw` at the largest size and less below it.
+
+    `cycles` are the values of single repeats at the largest size, whose mean then is to be `busbw`.
+    """
     by_size = {size: None if busbw is None else busbw * size / (size + 2**20) for size in sizes}
     by_size[max(sizes)] = busbw
     spoilt = wrong or {}
+    named = names or [f"node-{number}" for number in range(nodes)]
     rows = tuple(
-        Row(size=size, out_of_place=Cell(10.0, value, value, spoilt.get(size, 0))) for size, value in by_size.items()
+        Row(size, size // 4, "float", "sum", -1, Cell(**cell(size, value, spoilt.get(size, 0), ranks, collective)))
+        for size, value in by_size.items()
     )
     repeats = tuple(
-        {"cycle": number, "rows": [{"size": max(sizes), "time_us": 10.0, "algbw": value, "busbw": value, "wrong": 0}]}
-        for number, value in enumerate(cycles)
+        {
+            "cycle": number,
+            "rows": [
+                {
+                    "size": size,
+                    **cell(size, value if size == max(sizes) else usual, spoilt.get(size, 0), ranks, collective),
+                }
+                for size, usual in by_size.items()
+            ],
+        }
+        for number, value in enumerate(cycles or (busbw,))
     )
     usual: dict[str, Any] = {
-        "file": "run", "format": "clusterproof", "complete": True, "collective": "all_reduce", "ranks": ranks,
-        "nodes": nodes, "tables": (Table(rows=rows, out_of_bounds=0, complete=True, collective="all_reduce"),),
+        "file": "run", "format": "clusterproof", "complete": True, "collective": collective, "ranks": ranks,
+        "nodes": nodes, "tables": (Table(rows=rows, out_of_bounds=0, complete=True, collective=collective),),
         "per_rank": tuple(
-            {"rank": rank, "node": f"node-{rank * nodes // ranks}", "wrong": 0} for rank in range(ranks)
+            {"rank": rank, "node": named[rank * nodes // ranks], "wrong": 0} for rank in range(ranks)
         ),
         "cycles": repeats, "result_line": True,
+        "details": {"result": {
+            "schema": "clusterproof.result/v1", "program": "collectives", "collective": collective, "backend": backend,
+            "world_size": ranks, "nodes": list(named),
+            "dtype": "float", "sizes": list(sizes), "requested_sizes": list(sizes), "complete": True,
+            **(details or {}).get("result", {}),
+        }},
     }  # fmt: skip
     return Measurement(**{**usual, **changes})
+
+
+def cell(
+    size: int, busbw: float | None, wrong: int | None, ranks: int = 32, name: str = "all_reduce"
+) -> dict[str, Any]:
+    """What a collective of that bus bandwidth measures."""
+    if not busbw:
+        return {"time_us": 10.0, "algbw": busbw, "busbw": busbw, "wrong": wrong}
+    algbw = busbw / (FACTORS[name](ranks) or 1.0)
+    return {"time_us": size / 1e3 / algbw, "algbw": algbw, "busbw": busbw, "wrong": wrong}
 
 
 def conditions(product: str = "h100", **changes: Any) -> Conditions:

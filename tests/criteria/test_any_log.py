@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import measure
 from criteria import explain
-from tests.criteria.runs import CATALOG, conditions, judge
+from tests.criteria.runs import CATALOG, cell, conditions, judge
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 2**40) | st.floats() | st.text(max_size=5),
@@ -35,10 +35,10 @@ RESULT = st.dictionaries(
 
 
 WHOLE: dict[str, Any] = {
-    "schema": "clusterproof.result/v1", "collective": "all_reduce", "world_size": 32, "complete": True,
+    "schema": "clusterproof.result/v1", "program": "collectives", "backend": "nccl",
+    "collective": "all_reduce", "world_size": 32, "complete": True,
     "nodes": [f"node-{number}" for number in range(4)], "sizes": [8, 2**34], "requested_sizes": [8, 2**34],
-    "cycles": [{"rows": [{"size": size, "time_us": 9.0, "algbw": 9.0, "busbw": 370.0, "wrong": 0}
-                         for size in (8, 2**34)]}],
+    "cycles": [{"cycle": 0, "rows": [{"size": size, **cell(size, 370.0, 0)} for size in (8, 2**34)]}],
     "per_rank": [{"rank": rank, "node": f"node-{rank // 8}", "wrong": 0} for rank in range(32)],
     "transport": {"net_plugin": "IB", "fallback_to_socket": False},
 }  # fmt: skip

@@ -1,116 +1,298 @@
-"""A run of our own program counts only with its final line, of these nodes, of every rank and cycle."""
+"""A run of our own program counts only with one final line, of this very run, of every rank and cycle, as its table."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from criteria import Reason
-from measure import Measurement, Table
-from tests.criteria.runs import SIZES, conditions, judge, measured
+import measure
+from criteria import Reason, Verdict
+from tests.criteria.runs import cell, conditions, ended, judge
 
-GIVEN = conditions(final_line=True, cycles=2, node_names=("node-0", "node-1", "node-2", "node-3"))
-
-
-def cell(busbw: Any = 370.0, wrong: Any = 0) -> dict[str, Any]:
-    """A half of a cycle's row."""
-    return {"time_us": 10.0, "algbw": busbw, "busbw": busbw, "wrong": wrong}
-
-
-def cycles(**last: Any) -> tuple[dict[str, Any], ...]:
-    """Two whole cycles; `last` changes the last row of the second one."""
-    return tuple(
-        {
-            "cycle": number,
-            "rows": [
-                {"size": size, **cell(), "in_place": cell(), **(last if (number, size) == (1, SIZES[-1]) else {})}
-                for size in SIZES
-            ],
-        }
-        for number in range(2)
-    )
-
-
-def good(**changes: Any) -> Measurement:
-    """A run that proves itself, but for the changes."""
-    return replace(measured(), cycles=cycles(), **changes)
+NODES = ("node-0", "node-1", "node-2", "node-3")
+SIZES = (2**20, 2**30, 2**34)
+CYCLES = (370.0, 372.0)
+GIVEN = conditions(node_names=NODES, sizes=SIZES, cycles=len(CYCLES), dtype="float")
+MARK = "CLUSTERPROOF-RESULT "
+HEADER = """\
+# Collective test starting: all_reduce_perf
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+"""
+FOOTER = """\
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 370
+#
+# Collective test concluded: all_reduce_perf
+#
+"""
+Line = dict[str, Any]
+Change = Callable[[Line], object]
 
 
-def test_a_whole_line_passes() -> None:
-    """Nothing is left open."""
-    assert judge(good(), GIVEN).outcome == "passed"
+def row(size: int, busbw: float) -> Line:
+    return {"size": size, **cell(size, busbw, 0), "in_place": cell(size, busbw / 2, 0)}
 
 
-def test_many_ranks_stand_by_node() -> None:
-    """Above a thousand ranks the line has an entry a node."""
-    by_node = [{"node": name, "ranks": 8, "wrong": 0} for name in GIVEN.node_names]
-    assert judge(good(per_rank=(), details={"result": {"per_node": by_node}}), GIVEN).outcome == "passed"
-    assert judge(good(per_rank=(), details={"result": {"per_node": by_node[:3]}}), GIVEN).outcome == "failed"
-    assert judge(good(per_rank=(), details={"result": {"per_node": [*by_node, by_node[0]]}}), GIVEN).outcome == "failed"
+def line() -> Line:
+    """The final line of a healthy run."""
+    return {
+        "schema": "clusterproof.result/v1", "program": "collectives", "collective": "all_reduce", "backend": "nccl",
+        "world_size": 32, "nodes": list(NODES), "dtype": "float", "iters": 20, "sizes": list(SIZES),
+        "requested_sizes": list(SIZES), "complete": True,
+        "cycles": [{"cycle": at, "rows": [row(size, busbw) for size in SIZES]} for at, busbw in enumerate(CYCLES)],
+        "per_rank": [{"rank": rank, "node": NODES[rank // 8], "time_us": 9.0, "wrong": 0} for rank in range(32)],
+        "versions": {}, "transport": {"net_plugin": "IB"},
+    }  # fmt: skip
 
 
-RANKS = good().per_rank
-SPOILT: dict[str, Callable[[], Measurement]] = {
-    "no final line": lambda: good(result_line=False),
-    "two tables": lambda: good(tables=(*good().tables, Table(complete=True, collective="all_reduce"))),
-    "other nodes": lambda: good(per_rank=tuple({**each, "node": f"other-{each['node']}"} for each in RANKS)),
-    "a node of another run": lambda: good(per_rank=tuple({**each, "node": "node-9"} for each in RANKS[:8]) + RANKS[8:]),
-    "no ranks": lambda: good(per_rank=()),
-    "ranks of a larger run": lambda: good(per_rank=tuple({**each, "rank": each["rank"] + 100} for each in RANKS)),
-    "a rank twice": lambda: good(per_rank=(*RANKS, RANKS[0])),
-    "a rank that is no number": lambda: good(per_rank=({**RANKS[0], "rank": False}, *RANKS[1:])),
-    "a rank that was not checked": lambda: good(per_rank=({**RANKS[0], "wrong": None}, *RANKS[1:])),
-    "nodes that did not run": lambda: good(nodes=2),
-    "a table of another collective": lambda: good(tables=(replace(good().tables[0], collective="broadcast"),)),
-    "no cycles": lambda: replace(good(), cycles=()),
-    "one cycle": lambda: replace(good(), cycles=cycles()[:1]),
-    "a cycle without rows": lambda: replace(good(), cycles=(cycles()[0], {"cycle": 1, "rows": []})),
-    "rows that are none": lambda: replace(good(), cycles=(cycles()[0], {"cycle": 1, "rows": "abc"})),
-    **{
-        f"a row with {name}": lambda last=last: replace(good(), cycles=cycles(**last))  # type: ignore[misc]
-        for name, last in {
-            "no size": {"size": None},
-            "another size": {"size": 3},
-            "busbw null": {"busbw": None},
-            "busbw nan": {"busbw": float("nan")},
-            "busbw negative": {"busbw": -1.0},
-            "busbw a word": {"busbw": "370"},
-            "wrong null": {"wrong": None},
-            "wrong negative": {"wrong": -3},
-            "wrong a word": {"wrong": "0"},
-            "wrong a truth": {"wrong": False},
-            "in-place not checked": {"in_place": cell(wrong=None)},
-            "in-place a word": {"in_place": "abc"},
-        }.items()
-    },
+def table() -> str:
+    """The table of the same run: the mean time of both cycles."""
+    rows = ""
+    for size in SIZES:
+        rows += f"{size:12d}  {size // 4:12d}     float     sum      -1"
+        for share in (1, 2):
+            cells = [cell(size, busbw / share, 0) for busbw in CYCLES]
+            time_us = sum(each["time_us"] for each in cells) / len(cells)
+            algbw = size / 1e3 / time_us
+            rows += f"  {time_us:7.2f}  {algbw:6.2f}  {algbw * 31 / 16:6.2f}       0"
+        rows += "\n"
+    return HEADER + rows + FOOTER
+
+
+def log(document: Line | None = None, text: str | None = None) -> str:
+    return (table() if text is None else text) + MARK + json.dumps(line() if document is None else document) + "\n"
+
+
+def verdict(text: str, **changes: Any) -> Verdict:
+    return judge(measure.read(text.encode()), replace(GIVEN, **changes))
+
+
+def refused(text: str, words: str, **changes: Any) -> None:
+    found = verdict(text, **changes)
+    assert found.outcome == "failed", found.message
+    assert found.reason is Reason.NO_MEASUREMENT
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        log(),
+        log(text=""),
+        log().replace("\n", "\r\n"),
+        log().replace(MARK, "[rank0]: " + MARK),
+        log().rstrip() + "W1201 from another rank\n",
+        log() + "W1201 12:00:00 destroy_process_group() was not called\n",
+        log().replace(MARK, "a word on CLUSTERPROOF-RESULT {lines}\n" + MARK),
+    ],
+    ids=["whole", "no table", "CRLF", "known prefix", "glued behind", "more behind", "quoted as well"],
+)
+def test_what_a_healthy_run_prints_passes(text: str) -> None:
+    assert verdict(text).passed, verdict(text).message
+
+
+def last(change: dict[str, Any]) -> Change:
+    """Change the largest size of the last cycle."""
+    return lambda document: document["cycles"][-1]["rows"][-1].update(change)
+
+
+def inside(change: dict[str, Any]) -> Change:
+    return lambda document: document["cycles"][-1]["rows"][-1]["in_place"].update(change)
+
+
+def says(**change: Any) -> Change:
+    return lambda document: document.update(change)
+
+
+def lacks(*keys: str) -> Change:
+    return lambda document: [document.pop(key) for key in keys]
+
+
+def ranks(change: Callable[[int], dict[str, Any]]) -> Change:
+    return lambda document: [each.update(change(each["rank"])) for each in document["per_rank"]]
+
+
+ANOTHER = "the final line is of another run: "
+SILENT = "the final line does not say its "
+SPOILT: dict[str, tuple[Change, str]] = {
+    "other nodes": (says(nodes=["x-0", "x-1", "node-2", "node-3"]), ANOTHER + "nodes x-0, x-1; asked node-0, node-1"),
+    "fewer nodes": (says(nodes=list(NODES[:2])), ANOTHER + "nodes node-0, node-1; asked node-2, node-3"),
+    "nodes in another order": (says(nodes=list(reversed(NODES))), ANOTHER + "nodes node-3, node-2"),
+    "a node twice": (says(nodes=[*NODES, NODES[0]]), ANOTHER + "nodes"),
+    "no nodes": (says(nodes=[]), SILENT + "nodes; asked node-0, node-1, node-2, node-3"),
+    "nodes null": (says(nodes=None), SILENT + "nodes"),
+    "nodes unsaid": (lacks("nodes"), SILENT + "nodes"),
+    "other collective": (says(collective="broadcast"), "asked for all_reduce, the log is of broadcast"),
+    "collective unsaid": (lacks("collective"), SILENT + "collective"),
+    "other backend": (says(backend="gloo"), ANOTHER + "backend gloo; asked nccl"),
+    "other world size": (says(world_size=64), ANOTHER + "world size 64; asked 32"),
+    "world size a truth": (says(world_size=True), ANOTHER + "world size True"),
+    "other type": (says(dtype="half"), ANOTHER + "dtype half; asked float"),
+    "other sizes asked": (says(requested_sizes=[8 * size for size in SIZES]), ANOTHER + "requested sizes"),
+    "sizes unsaid": (lacks("sizes"), "does not list its sizes"),
+    "sizes as words": (says(sizes=[str(size) for size in SIZES]), "does not list its sizes"),
+    "fewer sizes": (says(sizes=list(SIZES[:2])), "2 sizes for 3 that were asked for"),
+    "other schema": (says(schema="other/v9"), ANOTHER + "schema other/v9"),
+    "other program": (says(program="probe"), ANOTHER + "program probe"),
+    "nothing but complete": (lacks(*sorted(line().keys() - {"complete"})), SILENT + "nodes"),
+    "not complete": (says(complete=False), "the log stops before its end"),
+    "complete as a word": (says(complete="true"), "the log stops before its end"),
+    "no ranks": (says(per_rank=[]), "says nothing of any rank"),
+    "ranks null": (says(per_rank=None), "says nothing of any rank"),
+    "ranks by node": (
+        says(per_rank=[], per_node=[{"node": node, "ranks": 8, "wrong": 0} for node in NODES]),
+        "says nothing of any rank",
+    ),
+    "a rank short": (lambda document: document["per_rank"].pop(), "31 of 32 ranks are in the log"),
+    "a rank twice": (lambda document: document["per_rank"].append(document["per_rank"][0]), "33 ranks are in the log"),
+    "a rank that is none": (lambda document: document["per_rank"].append(5), "the log stops before its end"),
+    "ranks of a larger run": (ranks(lambda rank: {"rank": rank + 100}), "0 of 32 ranks"),
+    "ranks below 0": (ranks(lambda rank: {"rank": -1 - rank}), "0 of 32 ranks"),
+    "rank a truth": (ranks(lambda rank: {"rank": rank or False}), "missing 0"),
+    "ranks elsewhere": (ranks(lambda _: {"node": "node-9"}), "ranks on other nodes than asked"),
+    "ranks on swapped nodes": (ranks(lambda rank: {"node": NODES[3 - rank // 8]}), "ranks on other nodes than asked"),
+    "rank's wrong null": (ranks(lambda _: {"wrong": None}), "does not count the wrong result elements of 0, 1"),
+    "rank's wrong a list": (ranks(lambda _: {"wrong": []}), "does not count the wrong result elements of 0, 1"),
+    "rank's wrong below 0": (ranks(lambda _: {"wrong": -1}), "does not count the wrong result elements of 0, 1"),
+    "no cycles": (says(cycles=[]), "0 of 2 cycles"),
+    "cycles unsaid": (lacks("cycles"), "0 of 2 cycles"),
+    "cycles are numbers": (says(cycles=[1, 2]), "0 of 2 cycles"),
+    "a cycle short": (lambda document: document["cycles"].pop(), "1 of 2 cycles"),
+    "a cycle twice": (lambda document: document["cycles"][1].update(cycle=0), "every cycle once"),
+    "a cycle without rows": (lambda document: document["cycles"][1].update(rows=[]), "cycle 1 of the final line"),
+    "rows that are a word": (lambda document: document["cycles"][1].update(rows="abc"), "cycle 1 of the final line"),
+    "a row short": (lambda document: document["cycles"][1]["rows"].pop(), "every size once: 16G is missing"),
+    "no size": (last({"size": None}), "every size once: 16G is missing"),
+    "busbw null": (last({"busbw": None}), "not a number"),
+    "busbw nan": (last({"busbw": float("nan")}), "not a number"),
+    "busbw inf": (last({"busbw": float("inf")}), "not a number"),
+    "busbw a word": (last({"busbw": "370"}), "not a number"),
+    "busbw a truth": (last({"busbw": True}), "not a number"),
+    "busbw below 0": (last({"busbw": -1.0}), "not a number"),
+    "busbw 0": (last({"busbw": 0.0}), "do not belong together"),
+    "busbw too good": (last({"busbw": 1e9}), "do not belong together"),
+    "time 0": (last({"time_us": 0.0}), "do not belong together"),
+    "no time": (last({"time_us": 5e-324}), "do not belong together"),
+    "wrong null": (last({"wrong": None}), "were not counted at 16G"),
+    "wrong below 0": (last({"wrong": -3}), "were not counted at 16G"),
+    "wrong a word": (last({"wrong": "0"}), "were not counted at 16G"),
+    "wrong a truth": (last({"wrong": False}), "were not counted at 16G"),
+    "in place not counted": (inside({"wrong": None}), "were not counted at 16G in place"),
+    "in place a word": (last({"in_place": "abc"}), "no measurement at 16G in place"),
+    "in place left out": (last({"in_place": None}), "disagree at 16G in place: one of them has no measurement"),
+    "not the table's cycle": (last(row(SIZES[-1], 380.0)), "disagree at 16G out of place: time_us"),
 }
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_what_is_left_open_is_no_pass(name: str) -> None:
-    """Each of these is no measurement (a negative bandwidth misses its floor as well)."""
-    verdict = judge(SPOILT[name](), GIVEN)
-    assert verdict.outcome == "failed"
-    assert verdict.reason is Reason.NO_MEASUREMENT, verdict.message
+def test_a_line_that_leaves_something_open_or_is_of_another_run_is_no_measurement(name: str) -> None:
+    change, words = SPOILT[name]
+    document = line()
+    change(document)
+    refused(log(document), words)
+
+
+LAST = next(each for each in table().splitlines(keepends=True) if each.strip().startswith(str(SIZES[-1])))
+GOOD = MARK + json.dumps(line()) + "\n"
+BAD = MARK + json.dumps({**line(), "complete": False}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (table(), "the program's final line is missing"),
+        (table() + GOOD[: len(GOOD) // 2], "the program's final line is missing"),
+        (table() + f"KeyError: '{GOOD}", "the program's final line is missing"),
+        (table() + f"[rank1] foo {GOOD}", "the program's final line is missing"),
+        (table() + BAD + GOOD, "2 result lines are in the log"),
+        (table() + GOOD + BAD, "2 result lines are in the log"),
+        (table() + GOOD + GOOD, "2 result lines are in the log"),
+        (table() + GOOD.strip() + GOOD, "2 result lines are in the log"),
+        (log() + log(), "2 result lines are in the log"),
+        (table()[:-400] + "\n" + log(), "2 tables are in the log"),
+        (log() + 'CLUSTERPROOF-ERROR {"rank": 2, "node": "node-0", "what": "boom"}\n', "beside the final line: boom"),
+        (log().strip() + 'CLUSTERPROOF-ERROR {"rank": 2, "what": "boom"}\n', "beside the final line: boom"),
+        (log() + 'CLUSTERPROOF-ERROR {"rank": 2, "no', "the log stops before its end"),
+        (log(text=table().replace("all_reduce", "broadcast")), "the table is of broadcast"),
+        (log(text=table().replace("float", " half")), "type half; asked float"),
+        (log(text=table().replace("372", "900").replace("371", "900").replace("370.9", "900.9")), "busbw 900"),
+        (log(text=table().replace(LAST, LAST + LAST)), "the table does not have the sizes"),
+        (log(text=table().replace(LAST, LAST + LAST.replace(" 17179869184", " 34359738368"))), "(3 rows read)"),
+        (log(text=table().replace(LAST, "")), "the table does not have the sizes"),
+    ],
+)
+def test_a_log_that_is_not_of_one_run_is_no_measurement(text: str, words: str) -> None:
+    refused(text, words)
+
+
+@pytest.mark.parametrize("cut", range(20, len(log()) - 2, 211))
+def test_no_beginning_of_a_log_passes(cut: int) -> None:
+    assert not verdict(log()[:cut]).passed
+
+
+def test_above_a_thousand_ranks_the_line_has_every_node_once() -> None:
+    names = [f"node-{number}" for number in range(256)]
+    by_node = [{"node": name, "ranks": 8, "wrong": 0} for name in names]
+    many = {
+        "node_names": tuple(names),
+        "nodes": 256,
+        "ranks": 2048,
+        "backend": "gloo",
+        "ended": replace(ended(), exits=()),
+    }
+    whole = {**line(), "world_size": 2048, "nodes": names, "backend": "gloo", "per_rank": []}
+    for cycle in whole["cycles"]:
+        for each in cycle["rows"]:
+            each.update(cell(each["size"], each["busbw"], 0, 2048), in_place=None)
+
+    def judged(people: list[dict[str, Any]]) -> Verdict:
+        return verdict(log({**whole, "per_node": people}, text=""), **many)
+
+    assert judged(by_node).passed, judged(by_node).message
+    for spoilt, words in (
+        (by_node[:-1], "every node once"),
+        ([*by_node, by_node[0]], "every node once"),
+        ([*by_node[:-1], {"node": "x", "ranks": 8, "wrong": 0}], "every node once: x; asked node-255"),
+        ([*by_node[:-1], {**by_node[-1], "ranks": 7}], "8 ranks of every node"),
+        ([*by_node[:-1], {**by_node[-1], "wrong": None}], "wrong result elements of node-255"),
+    ):
+        assert judged(spoilt).reason is Reason.NO_MEASUREMENT
+        assert words in judged(spoilt).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        log().replace("values : 0 OK", "values : 0 FAILED"),
+        log(text="")
+        .replace('"in_place": {"time_us"', '"in_place": {"wrong": 7, "x"', 1)
+        .replace('"wrong": 0', '"wrong": 3', 1),
+    ],
+    ids=["bounds without a count", "one cycle"],
+)
+def test_wrong_elements_anywhere_are_corruption(text: str) -> None:
+    assert verdict(text).reason is Reason.DATA_CORRUPTION
 
 
 def test_wrong_in_place_in_one_cycle_is_corruption() -> None:
-    """The table shows sums; the cycle says it too."""
-    verdict = judge(replace(good(), cycles=cycles(in_place=cell(wrong=7))), GIVEN)
-    assert verdict.reason is Reason.DATA_CORRUPTION
-
-
-def test_failed_bounds_without_a_count_are_corruption() -> None:
-    """`Out of bounds values : 0 FAILED`."""
-    table = replace(good().tables[0], out_of_bounds=0, out_of_bounds_status="FAILED")
-    assert judge(good(tables=(table,)), GIVEN).reason is Reason.DATA_CORRUPTION
+    document = line()
+    inside({"wrong": 7})(document)
+    assert verdict(log(document)).reason is Reason.DATA_CORRUPTION
 
 
 def test_a_run_that_broke_off_says_so_and_not_that_its_line_is_missing() -> None:
-    """The consequence is no finding of its own."""
-    verdict = judge(good(result_line=False), replace(GIVEN, ended=replace(GIVEN.ended, state="failed")))
-    assert verdict.reason is Reason.WORKLOAD_FAILED
-    assert "final line" not in verdict.message
+    found = verdict(table(), ended=ended("failed"))
+    assert found.reason is Reason.WORKLOAD_FAILED
+    assert "final line" not in found.message
+
+
+def test_other_programs_prove_themselves_as_before() -> None:
+    assert verdict(table(), program="all_reduce_perf", ranks=32).message.startswith("the log does not say how many")
+    assert verdict(log(text="").replace("node-", "host-"), program="mine.py").passed

@@ -76,7 +76,8 @@ def test_the_judge_holds_a_run_against_its_baseline(tmp_path: Path) -> None:
     assert verdict.reason is Reason.THRESHOLD_VIOLATION
     assert "is worse than what this node set had: 390" in verdict.message
     assert "median of 3 earlier results" in verdict.message
-    assert judging.judge(measured(350.0), conditions(node_names=("other",))).passed
+    others = tuple(f"other-{number}" for number in range(4))
+    assert judging.judge(measured(350.0, names=others), conditions(node_names=others)).passed
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cases": [1]}', "not json"])

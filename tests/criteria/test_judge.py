@@ -38,7 +38,7 @@ def test_a_slow_run_violates_the_floor_and_says_by_how_much() -> None:
 
 def test_the_worst_repeat_decides_not_the_mean() -> None:
     healthy = judge(measured(370.0, cycles=(370.0, 369.0, 371.0, 370.0)))
-    shaky = judge(measured(325.0, cycles=(370.0, 190.0, 370.0, 370.0)))
+    shaky = judge(measured(299.149, cycles=(370.0, 190.0, 370.0, 370.0)))
     assert healthy.passed
     assert shaky.reason is Reason.THRESHOLD_VIOLATION
     assert shaky.value == 190.0
@@ -77,8 +77,8 @@ def test_what_is_missing_cut_or_no_number_is_never_a_pass(run: Measurement | Non
 def test_sizes_that_nccl_tests_rounds_down_are_not_missing() -> None:
     asked = (8, 2**20 + 100, 16 * G)
     shown = (0, 2**20, 16 * G)
-    run = measured(sizes=shown)
-    assert judge(run, conditions(sizes=asked)).passed
+    run = replace(measured(sizes=shown), details={}, result_line=False)
+    assert judge(run, conditions(sizes=asked, program="all_reduce_perf")).passed
 
 
 def test_the_programs_own_list_of_asked_sizes_is_believed() -> None:
@@ -269,7 +269,7 @@ def test_a_users_threshold_takes_the_place_of_the_entrys_own(tmp_path: Path) -> 
     entry["criteria"] = [{"metric": "latencyUs", "max": 5}, {"metric": "algBandwidthGBps", "min": 100}]
     (tmp_path / "entry.yaml").write_text(json.dumps({"entries": [entry]}))
     catalog = load([tmp_path])
-    assert "latencyUs 10 us violates" in Judge(catalog).judge(measured(), conditions()).message
+    assert "latencyUs 5.491 us violates" in Judge(catalog).judge(measured(), conditions()).message
     lenient = Judge(catalog, [Threshold(metric="latencyUs", max=50)]).judge(measured(), conditions())
     assert lenient.passed
     assert "algBandwidthGBps" in {check.metric for check in lenient.checks}
@@ -293,11 +293,12 @@ def test_a_threshold_on_another_metric_or_size_leaves_the_profile_on() -> None:
 
 def test_gloo_certifies_no_gpu_and_is_judged_by_explicit_thresholds_only() -> None:
     given = conditions(backend="gloo")
-    verdict = judge(measured(0.5), given)
+    run = measured(0.5, backend="gloo")
+    verdict = judge(run, given)
     assert verdict.passed
     assert "certifies no GPU" in verdict.message
     assert verdict.value == 0.5
-    assert judge(measured(0.5), given, Threshold(metric="busBandwidthGBps", min=1)).reason is Reason.THRESHOLD_VIOLATION
+    assert judge(run, given, Threshold(metric="busBandwidthGBps", min=1)).reason is Reason.THRESHOLD_VIOLATION
 
 
 def test_all_violations_are_listed_the_gravest_first() -> None:
@@ -479,4 +480,5 @@ def test_the_old_error_column_counts_as_a_check_where_it_has_a_number(raw: str |
     rows = tuple(
         replace(row, out_of_place=replace(row.out_of_place or Cell(), wrong=None, error_raw=raw)) for row in table.rows
     )
-    assert judge(measured(tables=(replace(table, rows=rows),))).passed is checked
+    run = measured(tables=(replace(table, rows=rows),), result_line=False)
+    assert judge(replace(run, cycles=()), conditions(program="all_reduce_perf")).passed is checked

@@ -72,7 +72,7 @@ def test_bus_bandwidth_is_at_the_largest_size_and_the_peak_over_all() -> None:
     assert values["busBandwidthGBps"] == 300.0
     assert values["peakBusBandwidthGBps"] >= 300.0 * 0.99
     assert values["wrong"] == 0
-    assert values["latencyUs"] == 10.0
+    assert values["latencyUs"] == pytest.approx(6.7721, abs=1e-4)
     assert "goodputRatio" not in values
 
 
