@@ -7,6 +7,7 @@ the value is shown and judged only by explicit thresholds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from catalog import Catalog, format_size
 from criteria.absolute import Bound
@@ -38,12 +39,40 @@ def built_in(
     if conditions.backend == "gloo":
         yield _shown(value, size)
         return
-    sharp = conditions.layer == "fabric" and measurement.transport.get("collnet_sharp") is True
-    expected = expected_busbw(catalog, conditions, size, sharp=sharp)
+    expected = _expected(measurement, conditions, catalog, size)
     if expected is not None:
         yield _against(value, size, expected, tolerance, conditions)
     elif not any(bound.metric.bandwidth for bound in applied):
         yield _undecided(value, size, conditions)
+
+
+def beside_healthy(
+    check: Check, measurement: Measurement, conditions: Conditions, catalog: Catalog, tolerance: float
+) -> Check:
+    """A missed threshold on bus bandwidth says so where the value is healthy for its group, size and layer."""
+    size = check.size if check.size is not None else largest_size(measurement)
+    too_high = check.margin is not None and check.floor is not None and (check.value or 0.0) > check.floor
+    if check.metric != _BUSBW.name or check.ok is not False or check.value is None or size is None or too_high:
+        return check
+    expected = _expected(measurement, conditions, catalog, size)
+    if expected is None or check.value < tolerance * expected.value:
+        return check
+    figure = f"the healthy figure for this group is about {expected.value:.3g} GB/s"
+    if check.floor is None:
+        words = f"{figure}: the value reaches {check.value / expected.value:.0%} of it"
+    elif check.floor > expected.value:
+        words = f"{figure}: the threshold lies above it"
+    else:
+        words = f"{figure}: the threshold asks for more than {tolerance:.0%} of it"
+    return replace(check, text=f"{check.text} ({words})")
+
+
+def _expected(measurement: Measurement, conditions: Conditions, catalog: Catalog, size: int) -> Expectation | None:
+    """The healthy figure of the group; over gloo there is none."""
+    if conditions.backend == "gloo":
+        return None
+    sharp = conditions.layer == "fabric" and measurement.transport.get("collnet_sharp") is True
+    return expected_busbw(catalog, conditions, size, sharp=sharp)
 
 
 def _against(value: float, size: int, expected: Expectation, tolerance: float, conditions: Conditions) -> Check:

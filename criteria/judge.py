@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from catalog import Catalog, Threshold
 from criteria import always, ended
 from criteria.absolute import Bound, bounds
-from criteria.bandwidth import built_in, node_figures
+from criteria.bandwidth import beside_healthy, built_in, node_figures
 from criteria.diagnostics import diagnosed
 from criteria.history import Baseline
 from criteria.losses import sane_losses
@@ -74,7 +74,8 @@ class Judge:
     def _bounded(self, measurement: Measurement, conditions: Conditions) -> Iterator[Check]:
         applied = self._applied(conditions.entry)
         for bound in applied:
-            yield bound.check(measurement, conditions)
+            check = bound.check(measurement, conditions)
+            yield beside_healthy(check, measurement, conditions, self._catalog, self._tolerance)
         yield from built_in(measurement, conditions, self._catalog, self._tolerance, applied)
         yield from node_figures(measurement, conditions, self._catalog, self._tolerance, applied)
         yield from self._history(measurement, conditions)

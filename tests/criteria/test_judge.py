@@ -482,3 +482,26 @@ def test_the_old_error_column_counts_as_a_check_where_it_has_a_number(raw: str |
     )
     run = measured(tables=(replace(table, rows=rows),), result_line=False)
     assert judge(replace(run, cycles=()), conditions(program="all_reduce_perf")).passed is checked
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "words"),
+    [
+        (370.0, {"min": 900.0}, "is about 373 GB/s: the threshold lies above it"),
+        (310.0, {"min": 360.0}, "is about 373 GB/s: the threshold asks for more than 80% of it"),
+        (370.0, {"expr": "value > 900"}, "is about 373 GB/s: the value reaches 99% of it"),
+        (200.0, {"min": 900.0}, ""),
+        (370.0, {"max": 100.0}, ""),
+        (370.0, {"min": 100.0}, ""),
+    ],
+)
+def test_a_missed_threshold_says_where_the_value_is_healthy(value: float, bound: dict[str, Any], words: str) -> None:
+    asked = Threshold(metric="busBandwidthGBps", **bound)
+    check = judge(measured(value), conditions(), asked).checks[-1]
+    assert (words in check.text) if words else ("healthy" not in check.text)
+
+
+def test_over_gloo_no_figure_is_healthy() -> None:
+    asked = Threshold(metric="busBandwidthGBps", min=900)
+    found = judge(measured(370.0, backend="gloo"), conditions(backend="gloo"), asked)
+    assert "healthy figure" not in found.message
