@@ -70,6 +70,11 @@ class Situation:
         return count
 
     @cached_property
+    def fold(self) -> int:
+        """Nodes whose NICs carry the traffic of one NVLink domain together; the domain with fewest members counts."""
+        return min(self.domains.values()) if self.mnnvl and not self.through_nics else 1
+
+    @cached_property
     def leaves_nvlink(self) -> bool:
         """Traffic crosses from one NVLink domain to another, over the NICs."""
         if not self.communicates:

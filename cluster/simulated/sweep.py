@@ -110,13 +110,16 @@ class Healthy:
         layer = "fabric" if run.leaves_nvlink else "scale-up"
         rails = self._layout.rails if work.rail is None else min(1, self._layout.rails)
         algorithm = "ring" if work.env.get("NCCL_ALGO", "").lower() == "ring" else "any"
-        shape = (work.collective, layer, len(work.nodes), work.ranks_per_node, rails, algorithm, work.backend)
+        fold = run.fold if layer == "fabric" else 1
+        shape = (work.collective, layer, len(work.nodes), work.ranks_per_node, rails, algorithm, work.backend, fold)
         key = (*shape, *(size.nbytes for size in sizes))
         if key not in self._known:
-            self._known[key] = tuple(self._one(work, layer, rails, algorithm, size.nbytes) for size in sizes)
+            self._known[key] = tuple(self._one(work, layer, rails, algorithm, fold, size.nbytes) for size in sizes)
         return self._known[key]
 
-    def _one(self, work: Workload, layer: str, rails: int, algorithm: str, nbytes: int) -> float:
+    def _one(  # noqa: PLR0917 - one argument for each part of the shape
+        self, work: Workload, layer: str, rails: int, algorithm: str, fold: int, nbytes: int
+    ) -> float:
         nodes = len(work.nodes)
         if work.world_size < 2:
             return 0.0
@@ -132,6 +135,7 @@ class Healthy:
             rails=rails,
             gbps=self._layout.gbps,
             algorithm=algorithm,
+            nvlink_domain=fold,
         )
         return figure.value if figure else UNKNOWN_PLATEAU[layer] * size_factor(layer, nodes, nbytes)
 

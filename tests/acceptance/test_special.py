@@ -162,3 +162,12 @@ def test_a_deadline_in_the_middle_of_a_search_leaves_whole_reports(
     assert {"node-005", "node-011", "node-019"} & {name for group in first["isolation"]["sets"] for name in group}
     assert len(done.report["cases"]) == 6
     assert all("deadline" in case["message"] for case in others if case["verdict"] == "skipped")
+
+
+def test_two_racks_of_nvlink_are_held_against_what_their_nics_carry_together(simulate: Simulate) -> None:
+    racks = "nodes: 36\naccelerators: 4\nproduct: NVIDIA-GB200\nnvlink_domain: 18\n"
+    healthy = simulate(racks).case("all-reduce")
+    assert healthy["verdict"] == "passed"
+    assert healthy["expected"] == 810
+    one = f"{racks}faults: [{{kind: nic, node: node-020, factor: 0.1}}]\n"
+    assert simulate(one).found == blamed(20, layer="fabric")

@@ -33,7 +33,12 @@ def test_every_row_says_where_it_comes_from_and_lies_within_the_bound(acc: Accel
         assert row.value <= bound or acc.nvlink_gbps == 0
     else:
         assert row.value <= fabric_bound(
-            collective=row.collective, nodes=row.nodes, gpus_per_node=row.gpus_per_node, rails=row.rails, gbps=row.gbps
+            collective=row.collective,
+            nodes=row.nodes,
+            gpus_per_node=row.gpus_per_node,
+            rails=row.rails,
+            gbps=row.gbps,
+            nvlink_domain=row.nvlink_domain,
         )
 
 
