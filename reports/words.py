@@ -79,7 +79,7 @@ def other_findings(found: IsolationRecord) -> Iterator[tuple[str, str]]:
     if found.transient:
         yield "not reproduced", one_line(found.transient)
     if found.limit:
-        yield "stopped at a limit", one_line(found.limit)
+        yield "not settled", one_line(found.limit)
 
 
 def scale_line(found: IsolationRecord) -> str:

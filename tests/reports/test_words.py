@@ -131,7 +131,7 @@ def test_every_kind_of_finding_has_words() -> None:
         "size": "fails from 17 nodes on, passes up to 16 nodes",
         "systemic": "every probe fails at about 3 GB/s",
         "not reproduced": "passed in 8 runs",
-        "stopped at a limit": "5 probes",
+        "not settled": "5 probes",
     }
 
 
