@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import measure
 from criteria import Reason, Verdict
 from tests.criteria.runs import cell, conditions, ended, judge
+from workloads.collectives import figure
 
 NODES = ("node-0", "node-1", "node-2", "node-3")
 SIZES = (2**20, 2**30, 2**34)
@@ -37,31 +40,37 @@ Change = Callable[[Line], object]
 
 
 def row(size: int, busbw: float) -> Line:
-    return {"size": size, **cell(size, busbw, 0), "in_place": cell(size, busbw / 2, 0)}
+    """One size of a cycle, rounded as the program rounds it."""
+    return {"size": size, **rounded(size, busbw), "in_place": rounded(size, busbw / 2)}
 
 
-def line() -> Line:
-    """The final line of a healthy run."""
+def rounded(size: int, busbw: float) -> Line:
+    digits = {"time_us": 3, "algbw": 6, "busbw": 6, "wrong": 0}
+    return {name: round(value, digits[name]) for name, value in cell(size, busbw, 0).items()}
+
+
+def line(speeds: Sequence[float] = CYCLES) -> Line:
+    """The final line of a healthy run, `speeds` GB/s in its cycles."""
     return {
         "schema": "clusterproof.result/v1", "program": "collectives", "collective": "all_reduce", "backend": "nccl",
         "world_size": 32, "nodes": list(NODES), "dtype": "float", "iters": 20, "sizes": list(SIZES),
         "requested_sizes": list(SIZES), "complete": True,
-        "cycles": [{"cycle": at, "rows": [row(size, busbw) for size in SIZES]} for at, busbw in enumerate(CYCLES)],
+        "cycles": [{"cycle": at, "rows": [row(size, busbw) for size in SIZES]} for at, busbw in enumerate(speeds)],
         "per_rank": [{"rank": rank, "node": NODES[rank // 8], "time_us": 9.0, "wrong": 0} for rank in range(32)],
         "versions": {}, "transport": {"net_plugin": "IB"},
     }  # fmt: skip
 
 
-def table() -> str:
-    """The table of the same run: the mean time of both cycles."""
+def table(speeds: Sequence[float] = CYCLES) -> str:
+    """The table of the same run: the mean time of its cycles, printed as the program prints it."""
     rows = ""
     for size in SIZES:
         rows += f"{size:12d}  {size // 4:12d}     float     sum      -1"
         for share in (1, 2):
-            cells = [cell(size, busbw / share, 0) for busbw in CYCLES]
+            cells = [cell(size, busbw / share, 0) for busbw in speeds]
             time_us = sum(each["time_us"] for each in cells) / len(cells)
             algbw = size / 1e3 / time_us
-            rows += f"  {time_us:7.2f}  {algbw:6.2f}  {algbw * 31 / 16:6.2f}       0"
+            rows += f"  {figure(time_us, 7)}  {figure(algbw, 6)}  {figure(algbw * 31 / 16, 6)}       0"
         rows += "\n"
     return HEADER + rows + FOOTER
 
@@ -96,6 +105,16 @@ def refused(text: str, words: str, **changes: Any) -> None:
 )
 def test_what_a_healthy_run_prints_passes(text: str) -> None:
     assert verdict(text).passed, verdict(text).message
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-6, 4), min_size=1, max_size=4))
+def test_nothing_but_rounding_lies_between_table_and_line_at_any_speed(exponents: list[float]) -> None:
+    """From a day for a message to more than any fabric carries: the columns then show few digits, or powers of ten."""
+    speeds = [10**each for each in exponents]
+    run = measure.read(log({**line(speeds), "backend": "gloo"}, table(speeds)).encode())
+    found = judge(run, replace(GIVEN, backend="gloo", cycles=len(speeds)))
+    assert found.passed, found.message
 
 
 def last(change: dict[str, Any]) -> Change:
