@@ -54,6 +54,18 @@ def exits(conditions: Conditions) -> Check:
     reason = BROKEN.get(ended.state) or (Reason.WORKLOAD_FAILED if bad else None)
     if reason is None and ended.state != "succeeded":
         reason = Reason.WORKLOAD_FAILED
+    running = [each for each in ended.exits if each.code is None]
+    if reason is None and running:
+        first = running[0]
+        return Check(
+            "exitCode",
+            ok=False,
+            text=f"the run is said to have succeeded, and rank {first.rank} on {first.node} has not ended"
+            + (f" (nor have {len(running) - 1} others)" if len(running) > 1 else ""),
+            expected=0,
+            source="always on",
+            reason=Reason.NO_MEASUREMENT,
+        )
     if reason is None:
         return Check("exitCode", ok=True, text="every rank exited 0", value=0, expected=0, source="always on")
     return Check(

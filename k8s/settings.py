@@ -79,7 +79,6 @@ class Settings:
     annotations: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     catalog_dirs: tuple[str, ...] = ()
     """The user's catalog directories: platform rules and gang schedulers are read from there too."""
-    rank_order: str = "topology"
     stop_on_unhealthy: bool = True
     health: tuple[Mapping[str, str], ...] = ()
     """More health rules `{name, kind, when, message}` in CEL over `node` and `before`; a preset's name replaces it."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from criteria import METRICS, Conditions, CriteriaError, Ended, Exit, Peers, metrics
-from criteria.ended import hints
+from criteria.ended import exits, hints
 from criteria.expressions import Expression
 from criteria.metrics import metric
 from criteria.peers import among_ranks
@@ -251,3 +251,10 @@ def test_the_rank_that_the_others_waited_for_is_a_hint_when_a_run_stalls() -> No
     )
     stalled = hints(None, Conditions("e", "all_reduce", "fabric", 2, 1, 2, "gloo", ended=Ended("stalled", exits=exits)))
     assert [hint.node for hint in stalled] == ["n1"]
+
+
+def test_a_run_is_not_over_while_a_rank_has_not_ended() -> None:
+    ended = Ended(exits=(Exit(0, "n0", 0), Exit(1, "n1", None)))
+    check = exits(Conditions("e", "all_reduce", "fabric", 2, 1, 2, "gloo", ended=ended))
+    assert check.ok is False
+    assert "rank 1 on n1" in check.text
