@@ -7,6 +7,7 @@ error. A lost node, a run we stopped and a run that never started accuse nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 from criteria import transport
 from criteria.model import Check, Conditions, Ended, Exit, Hint, Reason
@@ -145,6 +146,7 @@ def _log_hints(measurement: Measurement | None, conditions: Conditions) -> Itera
             yield Hint(node, error.what, peer=error.peer or "")
     yield from transport.hints(measurement, conditions)
     yield from _wrong_hints(measurement)
+    yield from _counter_hints(measurement)
     if not conditions.collective:
         for outlier in among_ranks(measurement):
             yield Hint(outlier.name.split(" GPU ")[0], outlier.text)
@@ -157,3 +159,31 @@ def _wrong_hints(measurement: Measurement) -> Iterator[Hint]:
     if bad and len(bad) < len(everyone):
         for node in sorted(bad):
             yield Hint(node, "its ranks got wrong results, the others none")
+
+
+def _counter_hints(measurement: Measurement) -> Iterator[Hint]:
+    """Nodes whose own counters of damage moved during the run, where most nodes' did not; retries alone point at nobody
+    (the receiver of a lossy path retries, whoever is to blame).
+    """
+    result = measurement.details.get("result")
+    proof = result.get("proof") if isinstance(result, Mapping) else None
+    moved = proof.get("moved") if isinstance(proof, Mapping) else None
+    if not isinstance(moved, Mapping):
+        return
+    damaged = {str(node): [each for each in entries if _damage(each)] for node, entries in _lists(moved)}
+    named = {node: entries for node, entries in damaged.items() if entries}
+    if 2 * len(named) > (measurement.nodes or len(measurement.hosts) or 2 * len(named)):
+        return
+    for node, entries in named.items():
+        first = entries[0]
+        yield Hint(node, f"{first.get('device')} {first.get('counter')} grew by {first.get('delta')} during the run")
+
+
+def _lists(moved: Mapping[object, object]) -> Iterator[tuple[object, list[object]]]:
+    for node, entries in moved.items():
+        if isinstance(entries, list):
+            yield node, entries
+
+
+def _damage(entry: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(entry, Mapping) and entry.get("kind") == "error"

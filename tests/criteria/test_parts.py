@@ -258,3 +258,19 @@ def test_a_run_is_not_over_while_a_rank_has_not_ended() -> None:
     check = exits(Conditions("e", "all_reduce", "fabric", 2, 1, 2, "gloo", ended=ended))
     assert check.ok is False
     assert "rank 1 on n1" in check.text
+
+
+def with_counters(moved: object) -> Measurement:
+    return Measurement(nodes=4, details={"result": {"proof": {"moved": moved}}})
+
+
+def test_a_counter_of_damage_that_moved_points_at_its_node_and_retries_at_nobody() -> None:
+    damage = {"device": "mlx5_3/1", "counter": "symbol_error", "kind": "error", "delta": 12}
+    retry = {"device": "mlx5_0/1", "counter": "out_of_sequence", "kind": "retry", "delta": 3}
+    where = Conditions("e", "all_reduce", "fabric", 4, 1, 4, "nccl")
+    (hint,) = hints(with_counters({"n2": [retry, damage], "n3": [retry]}), where)
+    assert (hint.node, hint.why) == ("n2", "mlx5_3/1 symbol_error grew by 12 during the run")
+    assert hints(with_counters({node: [damage] for node in ("n0", "n1", "n2")}), where) == ()
+    odds: tuple[object, ...] = (None, [], {"n1": 3}, {"n1": [None]})
+    for odd in odds:
+        assert hints(with_counters(odd), where) == ()
