@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
 ARGS ?=
+# Placements a row of the isolation bench; the table in docs/isolation.md has 200.
+TRIALS ?= 5
 
 .PHONY: certify test test-all lint bench report deploy-render clean
 
@@ -23,7 +25,9 @@ lint: $(VENV)/.dev  ## style, import contract, types
 	$(BIN)/mypy .
 
 bench: $(VENV)/.dev  ## speed and cost, as ratios within one run
-	for bench in bench/measure.py bench/collectives.py bench/isolation.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done
+	$(BIN)/python -m bench.measure
+	$(BIN)/python -m bench.collectives
+	$(BIN)/python -m bench.isolation --trials $(TRIALS) --baselines
 
 report: $(VENV)/.local node_modules  ## charts, certificate and (with npm) a single-file Allure report of $(RESULTS)
 	$(BIN)/python -m reports $(RESULTS)
