@@ -27,7 +27,6 @@ _ADVICE: Final = tuple(
 )
 _ADDRESS = re.compile(r"\s*(?<![\w.])(?P<peer>[\w.:%-]*[\w])<\d+>")
 _BARE_PEER = re.compile(r"(?:remote peer|from peer|peer|[Cc]onnect(?:ion)? to)\s+(?P<peer>(?:\d{1,3}\.){3}\d{1,3})\b")
-_REMOTE_RANK = re.compile(r"(?:to|from|peer|remote)\s+rank\s+\d+", re.IGNORECASE)
 _CONNECTION = re.compile(
     r"\s+(?:opcode=\S+|len=\d+|req_type=\S+|req_size=\d+|localGid\s+\S+|remoteGids?:?\s*\S+|reqSize=\d+|wr_id=\S+)"
 )
@@ -68,8 +67,3 @@ def text_of(where: str, text: str) -> str:
     if function and not body.startswith(function.group(1)):
         body = f"{body} ({function.group(1)})"
     return body
-
-
-def names_rank(text: str) -> bool:
-    """Whether the message speaks of another rank by number."""
-    return bool(_REMOTE_RANK.search(text))

@@ -60,7 +60,7 @@ def verdict(cluster: SimulatedCluster, entry_name: str, nodes: tuple[Node, ...],
         mnnvl=shape.mnnvl,
     )
     done = run(cluster, work)
-    return judging.judge(done, measure.read(done.log), nodes, shipped(), Judge(shipped(), []))
+    return Judge(shipped(), []).judge(measure.read(done.log), judging.conditions(done, nodes, shipped()))
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
